@@ -1,10 +1,9 @@
 //! Renders a chat template, for `experiments/95-chat-templates`.
 //!
-//! Standard input holds one request per line, as a JSON object: `values` for the template,
-//! the day `today`, and, if what the template writes is to be told from what the messages
-//! hold, `controls`, the names of control tokens. Each line of the output is a JSON object:
-//! `text`, or `refused` with a sentence. With `controls` it has `plain`, too: the offsets in
-//! bytes of characters that keep strings from being control tokens.
+//! Standard input holds one request per line, as a JSON object: `values` for the template, the day
+//! `today` and, optionally, `controls`, the names of control tokens. Each line of the output is a
+//! JSON object: `text`, or `refused` with a sentence. With `controls` it has `plain`, too: the
+//! offsets in bytes of characters that keep strings from being control tokens.
 //!
 //! ```text
 //! cargo run --release --example chat_template -- template.jinja < requests.jsonl

@@ -37,7 +37,7 @@ struct Args {
     /// K: tokens drafted per round, or levels of a tree
     #[arg(short = 'k', long = "num-speculative-tokens", visible_alias = "K", default_value_t = 2)]
     k: usize,
-    /// Length of the texts of the joint distribution, in tokens
+    /// Length of the completions whose joint distribution is enumerated, in tokens
     #[arg(long, default_value_t = 3)]
     tokens: usize,
     /// Temperature of target and draft
@@ -100,8 +100,8 @@ fn main() -> Result<()> {
             spec.verifier
         );
     }
-    let key = |text: &[u32]| text.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let dist = found.dist.iter().map(|(text, p)| (key(text), *p)).collect();
+    let key = |tokens: &[u32]| tokens.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let dist = found.dist.iter().map(|(completion, p)| (key(completion), *p)).collect();
     let dist = Distribution { dist, expected_emitted: found.tally.first_emitted };
     Ok(writeln!(io::stdout(), "{}", serde_json::to_string_pretty(&dist)?)?)
 }

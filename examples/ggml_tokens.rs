@@ -1,8 +1,8 @@
-//! Prints the tokens that the vocabulary of a GGUF file gives to texts.
+//! Prints the tokens of texts under the vocabulary of a GGUF file.
 //!
-//! Standard input holds one text per line, as a JSON string. The first line of the output
-//! describes the vocabulary: model, pre-tokenizer and number of tokens; each further line
-//! is a JSON list of ids, without the tokens that are put around every text.
+//! Standard input holds one text per line, as a JSON string. The first line of the output describes
+//! the vocabulary: model, pre-tokenizer and number of tokens; each further line is a JSON list of
+//! ids, without the tokens that the tokenizer adds around every text.
 //!
 //! ```text
 //! cargo run --release --example ggml_tokens -- model.gguf < texts.jsonl

@@ -27,9 +27,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let sampler = Sampler::new(SamplingParams::default())?;
     let expected = target_distribution(&target, &sampler, prompt, tokens)?;
-    println!("text         speculative  target");
-    for (text, p) in &found.dist {
-        println!("{text:?}    {p:.9}  {:.9}", expected[text]);
+    println!("completion   speculative  target");
+    for (completion, p) in &found.dist {
+        println!("{completion:?}    {p:.9}  {:.9}", expected[completion]);
     }
     println!("{:.3} tokens per target pass in the first round", found.tally.first_emitted);
     Ok(())

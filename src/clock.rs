@@ -1,5 +1,5 @@
-//! Time as a trait: real for measurements, virtual for snapshot tests and for
-//! simulating any cost ratio.
+//! Time as a trait: real for measurements, and virtual for snapshot tests and for simulating any
+//! cost ratio.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ pub enum Who {
 
 /// A source of time for the decode loop.
 pub trait Clock: std::fmt::Debug {
-    /// Time since the clock was made.
+    /// Time since the clock was created.
     fn now(&self) -> Duration;
 
     /// Called after every forward pass with the number of rows computed.
@@ -23,8 +23,8 @@ pub trait Clock: std::fmt::Debug {
         let _ = (who, rows);
     }
 
-    /// Time lost to other work on the machine since the clock was made; zero for a
-    /// clock that does not measure it.
+    /// Time lost to other work on the machine since the clock was created; zero for a clock that
+    /// does not measure it.
     fn lost(&self) -> Lost {
         Lost::default()
     }
@@ -40,8 +40,7 @@ pub struct Lost {
     /// enough: our threads also wait for each other, and a woken thread waits briefly
     /// even on an idle machine.
     pub others: Duration,
-    /// Upper bound on how much too large the difference of two readings of `others` can
-    /// be.
+    /// Upper bound on the positive error of the difference of two readings of `others`.
     pub others_error: Duration,
     /// Time that the host of a virtual machine took from its cores, summed over cores.
     pub stolen: Duration,
@@ -63,16 +62,15 @@ impl Clock for RealClock {
     }
 }
 
-/// A clock that advances only when a forward pass is reported, by a cost per pass plus
-/// a cost per row; a pass that had nothing to compute costs nothing. Two runs on it take
-/// exactly the same time.
+/// A clock that advances only when a forward pass is reported, by a cost per pass plus a cost per
+/// row; a pass without rows costs nothing. Two runs on it take exactly the same time.
 #[derive(Debug)]
 pub struct VirtualClock {
     costs: VirtualCosts,
     now: Cell<Duration>,
 }
 
-/// What a forward pass costs on a [`VirtualClock`].
+/// The cost of a forward pass on a [`VirtualClock`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VirtualCosts {
     /// Per draft pass.

@@ -8,9 +8,8 @@ use crate::distribution::DistError;
 use crate::params::BadParam;
 use crate::registry::UnknownName;
 
-/// Why something could not be done, sorted by what a caller can do about it. The text is
-/// one sentence that names what is at fault and, where there is a choice, the allowed
-/// values.
+/// The reason of a failure, classified by what a caller can do about it. The message is one
+/// sentence that names the cause and, where there is a choice, the allowed values.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -20,11 +19,11 @@ pub enum Error {
     /// A setting is out of its range: use an allowed value.
     #[error(transparent)]
     Value(#[from] BadParam),
-    /// Settings or methods do not go together, or need something that was not given:
-    /// change the settings.
+    /// Settings or methods are incompatible, or need something that was not given: change the
+    /// settings.
     #[error("{0}")]
     Setting(String),
-    /// A file is missing, unreadable or damaged: mend it, or name another.
+    /// A file is missing, unreadable or damaged: repair it, or name another.
     #[error("{}: {why}", file.display())]
     File {
         /// The file or folder.
@@ -32,20 +31,20 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
-    /// A prompt or a context that this model cannot take, or two models that do not
-    /// belong together: give other input.
+    /// A prompt or a context that the model cannot take, or two incompatible models: give other
+    /// input.
     #[error("{0}")]
     Input(String),
-    /// Logits or weights define no probability distribution: the model is at fault.
+    /// Logits or weights that do not define a probability distribution: the model is faulty.
     #[error("{of}: {why}")]
     Distribution {
-        /// Whose logits or weights they are.
+        /// The source of the logits or weights.
         of: String,
         /// What is wrong with them.
         why: DistError,
     },
-    /// The engine could not do its work, for want of memory or of a device, or because
-    /// it was used against its contract.
+    /// The engine failed, because of missing memory or a missing device, or because its contract
+    /// was violated.
     #[error("{0}")]
     Engine(String),
 }
@@ -66,7 +65,7 @@ impl Error {
         Self::Input(sentence.into())
     }
 
-    /// [`Error::Distribution`] from its cause; `of` says whose logits or weights they are.
+    /// [`Error::Distribution`] from its cause; `of` names the source of the logits or weights.
     pub fn distribution(of: impl Into<String>) -> impl FnOnce(DistError) -> Self {
         |why| Self::Distribution { of: of.into(), why }
     }
@@ -77,8 +76,8 @@ impl Error {
     }
 }
 
-/// The same sentence without its middle if it is very long: parsers quote what they found,
-/// and a file may hold texts of any length.
+/// The sentence without its middle if it is very long: parsers quote their input, which may have
+/// any length.
 fn shortened(why: &str) -> String {
     const KEPT: usize = 200;
     let characters = why.chars().count();

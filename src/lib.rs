@@ -1,9 +1,8 @@
 //! specdec: a research harness for speculative decoding.
 //!
-//! A cheap *drafter* proposes K tokens, the *target* model scores all of them in one
-//! pass, and a *verifier* decides which are kept, such that the output has exactly the
-//! target's distribution. This crate runs such methods, proves them exact, and measures
-//! what they gain.
+//! A cheap *drafter* proposes K tokens, the *target* model scores all of them in one pass, and a
+//! *verifier* decides which are kept, such that the output has exactly the target's distribution.
+//! This crate runs such methods, proves them exact, and measures their speedup.
 //!
 //! # The loop
 //!
@@ -27,13 +26,13 @@
 //!
 //! # Parts
 //!
-//! - [`tree::Draft`] draws its own tokens, so nobody can record another q than was
+//! - [`tree::Draft`] draws its own tokens, so the recorded q is always the distribution that was
 //!   sampled. [`chance::Chance`] is the only source of randomness: seeded, or exhaustive.
 //! - [`draft`], [`length`] and [`verify`] hold the methods: one file and one registry
 //!   line each. [`decode::MethodSpec`] names a combination.
-//! - [`exactness`] walks every outcome of this loop on toy models ([`model::ToyPair`]) and
+//! - [`exactness`] enumerates every outcome of this loop on toy models ([`model::ToyPair`]) and
 //!   compares the joint distribution of several tokens with the target's.
-//! - [`tape`] forecasts from recorded texts what drafts would save, without running them.
+//! - [`tape`] forecasts the savings of drafts from recorded sequences, without running the drafts.
 //! - With the feature `engine`: models ([`model`]), on a CPU engine whose logits have the
 //!   same bits in every pass; `candle` adds a second engine. `harness` (the default):
 //!   experiments, statistics, reports and the command line.
@@ -59,7 +58,7 @@
 #![cfg_attr(
     feature = "engine",
     doc = r#"
-A text from a pair of models (here a toy; else folders in the Hugging Face layout):
+A completion by a pair of models (here a toy pair; otherwise folders in the Hugging Face layout):
 
 ```
 use specdec::{MethodSpec, Pair, SamplingParams};

@@ -1,17 +1,17 @@
-//! The `specdec` command, and the files that it holds in itself.
+//! The `specdec` command and its embedded files.
 
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
 use specdec::input::{ShippedFile, ship};
 
-/// Every round allocates distributions over the vocabulary and frees them. The system's
-/// allocator on Linux gives such memory back at once, and touching it anew would cost more
-/// than computing what it holds.
+/// Every round allocates and frees distributions over the vocabulary. The system's allocator on
+/// Linux returns such memory at once, and faulting it in again would cost more than computing its
+/// contents.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// A file of the project, by its path.
+/// A project file, by its path.
 macro_rules! file {
     ($path:literal) => {
         ShippedFile { path: $path, bytes: include_bytes!(concat!("../", $path)) }

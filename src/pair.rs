@@ -1,4 +1,4 @@
-//! A target and its draft model, and the shortest way from a prompt to a text.
+//! A target with its draft model, and a one-call interface from prompt to completion.
 
 use crate::chance::{Request, Seeded};
 use crate::clock::RealClock;
@@ -10,7 +10,7 @@ use crate::model::{
     LanguageModel, Loaded, Role, Source, TranslatedModel, Vocabulary, check_pair, load,
 };
 
-/// A target and, where there is one, a draft model in the target's ids.
+/// A target and an optional draft model that uses the target's token ids.
 #[derive(Debug)]
 pub struct Pair {
     /// The model whose distribution is kept.
@@ -19,16 +19,16 @@ pub struct Pair {
     pub draft: Option<Box<dyn LanguageModel>>,
 }
 
-/// A continuation.
+/// A completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Continuation {
+pub struct Completion {
     /// Its text.
     pub text: String,
     /// Its tokens.
     pub tokens: Vec<Token>,
     /// Why it ended.
     pub stop: Option<StopReason>,
-    /// What it cost.
+    /// Its cost.
     pub totals: Totals,
 }
 
@@ -52,8 +52,8 @@ impl Pair {
     /// The same target with a draft model that proposes the tokens of `vocabulary`.
     ///
     /// # Errors
-    /// As [`Self::with_draft`]; for [`Vocabulary::Intersection`] only if the two have no
-    /// token in common, or one of the tokenizers does not say what its tokens stand for.
+    /// As [`Self::with_draft`]; for [`Vocabulary::Intersection`] only if the two have no token in
+    /// common, or if a tokenizer does not define the text of its tokens.
     pub fn with_draft_of(
         self,
         vocabulary: Vocabulary,
@@ -78,8 +78,8 @@ impl Pair {
         self.draft.as_deref()
     }
 
-    /// Continues a prompt by at most `max_tokens` tokens. The same seed gives the same
-    /// text.
+    /// Generates a completion of at most `max_tokens` tokens. The same seed gives the same
+    /// completion.
     ///
     /// # Errors
     /// If the method does not exist or does not suit the pair, the prompt cannot be
@@ -90,7 +90,7 @@ impl Pair {
         method: &MethodSpec,
         max_tokens: usize,
         seed: u64,
-    ) -> Result<Continuation, Error> {
+    ) -> Result<Completion, Error> {
         let (target, codec) = (&*self.target.model, &*self.target.codec);
         let tools = Tools { draft: self.draft_model(), target: Some(target), texts: None };
         let (method, stop) = (method.build_with(tools)?, StopRules::max_tokens(max_tokens));
@@ -99,7 +99,7 @@ impl Pair {
         let mut chance = Seeded::new(Request { seed, prompt, repeat: 0 });
         let clock = RealClock::default();
         let totals = generate(&mut generation, target, &mut chance, &clock, &mut NoObserver)?;
-        Ok(Continuation {
+        Ok(Completion {
             text: generation.text().to_owned(),
             tokens: generation.new_tokens().to_vec(),
             stop: generation.stopped(),

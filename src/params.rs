@@ -48,7 +48,7 @@ pub enum ParamKind {
         /// Largest allowed.
         most: f64,
     },
-    /// A text; the method decides what is allowed.
+    /// A string; the method decides what is allowed.
     Text {
         /// Default.
         default: &'static str,
@@ -73,12 +73,12 @@ pub enum Value {
     Count(usize),
     /// A number.
     Number(f64),
-    /// A text.
+    /// A string.
     Text(String),
 }
 
 impl Value {
-    /// The value as a number; `None` for a text.
+    /// The value as a number; `None` for a string.
     pub fn number(&self) -> Option<f64> {
         match self {
             Value::Count(n) => Some(*n as f64),
@@ -103,7 +103,7 @@ impl From<f64> for Value {
 impl FromStr for Value {
     type Err = Infallible;
 
-    /// Reads an integer if possible, else a number; anything else is a text.
+    /// Parses an integer if possible, else a number; anything else is a string.
     fn from_str(text: &str) -> Result<Self, Infallible> {
         let count = text.parse().map(Value::Count);
         let number = || text.parse().map(Value::Number);
@@ -121,7 +121,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// A value that a setting does not allow.
+/// An error: a value that a setting does not allow.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("{key} = {value} is out of range: allowed is {allowed}")]
 pub struct BadParam {
@@ -158,7 +158,7 @@ impl Param {
         Self { key, aliases: &[], summary, kind }
     }
 
-    /// A text.
+    /// A string.
     pub const fn text(key: &'static str, default: &'static str, summary: &'static str) -> Self {
         Self { key, aliases: &[], summary, kind: ParamKind::Text { default } }
     }
@@ -235,8 +235,8 @@ impl Param {
         }
     }
 
-    /// Converts a value to the type of this setting: an integer becomes a number where a
-    /// number is expected, and any value becomes a text where a text is expected.
+    /// Converts a value to the type of this setting: an integer becomes a number if a number is
+    /// expected, and any value becomes a string if a string is expected.
     ///
     /// # Errors
     /// If the setting does not allow this value.
@@ -256,12 +256,11 @@ impl Param {
             (ParamKind::Choice { names, .. }, Value::Text(name)) if names.contains(&&**name) => {
                 value.clone()
             }
-            // A text may look like a number: the description of a one-level tree does.
+            // A string may look like a number, such as the shape of a one-level tree.
             (ParamKind::Text { .. } | ParamKind::File, value) => Value::Text(value.to_string()),
             (kind, value) => {
                 let value = match (kind, value) {
-                    // A whole number that is not a `Count` was written with a decimal
-                    // point.
+                    // A whole number that is not a `Count` had a decimal point.
                     (ParamKind::Count { .. }, Value::Number(x)) => format!("{x:?}"),
                     _ => value.to_string(),
                 };
@@ -358,7 +357,7 @@ impl Params {
         self.optional_number(param).unwrap_or(f64::NAN)
     }
 
-    /// A setting that is a text.
+    /// A setting that is a string.
     pub fn text(&self, param: &Param) -> String {
         self.get(param).map(|value| value.to_string()).unwrap_or_default()
     }

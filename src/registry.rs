@@ -14,8 +14,7 @@ pub enum Class {
     D,
     /// The output is identical to greedy decoding; nothing is promised at T > 0.
     G,
-    /// With the same seed, the output has the same tokens as plain decoding, with any
-    /// drafter.
+    /// With the same seed, the output has the same tokens as plain decoding, for any drafter.
     P,
     /// Approximate: the output's total variation from the target is measured.
     X,
@@ -42,8 +41,7 @@ pub fn class_with_word(class: &str) -> String {
     known.map_or_else(|| class.to_owned(), |known| format!("{class} {}", known.word()))
 }
 
-/// The promise behind a class as it is printed: `D`, `G`, `P` or `X`, perhaps
-/// with a `~`.
+/// The guarantee of a class as printed: `D`, `G`, `P` or `X`, perhaps with a `~`.
 pub fn promise(class: &str) -> &'static str {
     match class {
         "D" => "the output's distribution is that of sampling from the processed target",
@@ -76,11 +74,11 @@ pub struct Entry<B: 'static> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("unknown {kind} \"{name}\"{hint}: allowed are {allowed}", hint = hint(.nearest))]
 pub struct UnknownName {
-    /// The kind of thing that was looked up.
+    /// The kind of the name.
     pub kind: &'static str,
-    /// The name that was given.
+    /// The given name.
     pub name: String,
-    /// The allowed name nearest to it, if one is near.
+    /// The nearest allowed name, if it is near enough.
     pub nearest: Option<String>,
     /// All allowed names.
     pub allowed: String,

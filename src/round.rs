@@ -26,7 +26,7 @@ impl Verdict {
     }
 }
 
-/// The time of a round by phase, without diagnostics.
+/// The time of a round by phase, excluding diagnostics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RoundTimes {
     /// Proposing, including the draft model's passes.
@@ -45,7 +45,7 @@ impl RoundTimes {
         self.draft + self.target + self.verify + self.other
     }
 
-    /// The part of one of `batch` generations that shared the round, in whole nanoseconds.
+    /// The share of one of the `batch` generations in the round, in whole nanoseconds.
     pub fn share(&self, batch: usize) -> Self {
         let part = |time: Duration| time / batch.max(1) as u32;
         Self {
@@ -64,13 +64,13 @@ pub struct RoundEvent<'a> {
     pub round: u64,
     /// Tokens before the round.
     pub context: &'a [Token],
-    /// What was proposed.
+    /// The draft.
     pub draft: &'a Draft,
     /// The target's logits, by [`Row`].
     pub logits: &'a [Logits],
     /// The target's processed distributions, in the same rows.
     pub targets: &'a [Dist],
-    /// What was kept.
+    /// The verifier's decision.
     pub verdict: &'a Verdict,
     /// The committed tokens, after any cut.
     pub emitted: &'a [Token],
@@ -80,14 +80,13 @@ pub struct RoundEvent<'a> {
     pub draft_forwards: usize,
     /// The time of the round by phase.
     pub times: RoundTimes,
-    /// Number of generations that shared the round, and so its time.
+    /// Number of generations that shared the round and its time.
     pub batch: usize,
 }
 
 impl RoundEvent<'_> {
-    /// The nodes whose acceptance was decided: the children of the context and of every
-    /// accepted node, up to and including the accepted child, or all children if none was
-    /// accepted.
+    /// The nodes that the verifier decided on: the children of the context and of every accepted
+    /// node, up to and including the accepted child, or all children if none was accepted.
     pub fn reached(&self) -> Vec<NodeId> {
         let path = &self.verdict.path;
         let mut reached = Vec::new();
@@ -102,8 +101,8 @@ impl RoundEvent<'_> {
         reached
     }
 
-    /// The places where the verifier decided on children: the context (`None`) and the
-    /// accepted nodes, as far as they have children.
+    /// The nodes at which the verifier decided on children: the context (`None`) and the accepted
+    /// nodes, if they have children.
     pub fn forks(&self) -> Vec<Option<NodeId>> {
         let path = self.verdict.path.iter().copied().map(Some);
         let mut forks = [None].into_iter().chain(path).collect::<Vec<_>>();

@@ -1,7 +1,7 @@
 //! Makes external text safe to display. Ids, categories, names, prompts and generated text
 //! may contain any character; data files store them unchanged.
 
-/// The replacement for characters that would have an effect instead of being displayed.
+/// The replacement for characters that act instead of being displayed.
 const HIDDEN: char = '\u{fffd}';
 
 /// Whether a character controls a terminal or the direction of text, or is forbidden in
@@ -21,7 +21,7 @@ pub fn lines(text: &str) -> String {
     text.chars().map(|c| if acts(c) && !matches!(c, '\n' | '\t') { HIDDEN } else { c }).collect()
 }
 
-/// A number of things: "1 prompt", "2 prompts", "3 passes".
+/// A count with its noun: "1 prompt", "2 prompts", "3 passes".
 pub fn count(n: usize, thing: &str) -> String {
     let end = match n {
         1 => "",
@@ -90,10 +90,10 @@ pub fn html(text: &str) -> String {
     escaped
 }
 
-/// Text cells of CSV files, for `#[serde(with = "crate::shown::cell")]`. Spreadsheets
-/// treat a cell that begins with `=`, `+`, `-` or `@` (or with a tab or a line break)
-/// as a formula. Such a cell, possibly after apostrophes of its own, is written with an
-/// additional apostrophe in front; reading removes it.
+/// Text cells of CSV files, for `#[serde(with = "crate::shown::cell")]`. Spreadsheets treat a cell
+/// that begins with `=`, `+`, `-` or `@` (or with a tab or a line break) as a formula. Such a cell,
+/// even after leading apostrophes, is written with an additional apostrophe in front; reading
+/// removes it.
 pub mod cell {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -102,12 +102,12 @@ pub mod cell {
         text.trim_start_matches('\'').starts_with(['=', '+', '-', '@', '\t', '\r', '\n'])
     }
 
-    /// The cell that is written for a text.
+    /// The cell that encodes a text.
     pub fn guarded(text: &str) -> String {
         if is_formula(text) { format!("'{text}") } else { text.to_owned() }
     }
 
-    /// The text that was written as this cell.
+    /// The text that a cell encodes.
     pub fn original(cell: &str) -> &str {
         cell.strip_prefix('\'').filter(|_| is_formula(cell)).unwrap_or(cell)
     }

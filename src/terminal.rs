@@ -13,15 +13,15 @@ use crate::shown;
 /// The maximum width of text, in columns; longer lines are hard to read.
 pub const COLUMNS: usize = 100;
 
-/// How often the progress line is redrawn, per second.
+/// The number of times per second that the progress line is redrawn.
 const FRAMES: u8 = 10;
 
-/// The minimum interval between progress lines if standard error is no terminal; it grows
-/// to a twentieth of the elapsed time.
+/// The minimum interval between progress lines if standard error is not a terminal; it grows to a
+/// twentieth of the elapsed time.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// Width of the progress bar, and of the narrowest terminal that has room for it next to the
-/// text, in columns.
+/// Width of the progress bar, and of the narrowest terminal with room for both bar and text, in
+/// columns.
 const BAR: usize = 20;
 const ROOMY: usize = 60;
 
@@ -43,7 +43,7 @@ pub fn say_raw(text: impl Display) {
     write(&format!("{text}\n"));
 }
 
-/// Removes the progress line for good and prints the last message before the process ends.
+/// Removes the progress line permanently and prints the last message before the process ends.
 pub fn end(text: impl Display) {
     if let Some(bar) = lock().take() {
         bar.finish_and_clear();
@@ -113,7 +113,7 @@ pub struct Progress {
     /// The number of pieces that were already done at the beginning.
     before: usize,
     begun: Instant,
-    shown: Instant,
+    reported: Instant,
     uneven: bool,
     bar: Option<ProgressBar>,
 }
@@ -124,11 +124,11 @@ impl Progress {
         let now = Instant::now();
         let bar = ALIVE.then(bar);
         lock().clone_from(&bar);
-        Self { what, total, done: before, before, begun: now, shown: now, uneven: false, bar }
+        Self { what, total, done: before, before, begun: now, reported: now, uneven: false, bar }
     }
 
-    /// Shows the elapsed time instead of the time left, for pieces of such different cost that
-    /// the finished ones do not predict the rest.
+    /// Shows the elapsed time instead of the remaining time, for pieces whose costs differ so much
+    /// that the finished ones do not predict the rest.
     #[must_use]
     pub fn uneven(mut self) -> Self {
         self.uneven = true;
@@ -154,8 +154,8 @@ impl Progress {
             bar.set_length(total as u64);
             bar.set_position(done as u64);
             bar.set_message(fit(&shown::line(&self.line(detail)), room));
-        } else if self.shown.elapsed() >= EVERY.max(self.begun.elapsed() / 20) {
-            self.shown = Instant::now();
+        } else if self.reported.elapsed() >= EVERY.max(self.begun.elapsed() / 20) {
+            self.reported = Instant::now();
             say(self.line(detail));
         }
     }

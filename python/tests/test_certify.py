@@ -15,7 +15,7 @@ def test_a_right_sampler_is_enumerated():
     assert found.max_tv < 1e-12 and found.max_error < 1e-12 and found.bar == 1e-12
     assert found.paths > 1000 and found.cases.rows >= 10
     assert found.cases["rounds"].sum() == found.paths
-    assert str(found).startswith("exact: the joint law of 4 tokens") and "1.0e-12" in repr(found)
+    assert str(found).startswith("exact: the joint distribution of 4 tokens") and "1.0e-12" in repr(found)
     assert specdec.exact(right, vocab=3, k=2)
 
 
@@ -135,7 +135,7 @@ def test_bad_input_is_one_sentence():
     refused("not a finite number", lambda p, q, draft, rng: [rng.choose([np.nan, 1.0])])
     refused("vocab is 1, but must be at least 2", vocab=1)
     refused("k: 0 is out of range", k=0)
-    refused("texts are enumerated, at most", vocab=60, k=9)
+    refused("sequences are enumerated, at most", vocab=60, k=9)
     refused("detect is 0.9: allowed is", detect=0.9)
     refused("dtype is int64: allowed are float64 and float32", dtype=np.int64)
     refused("seed: -1 is out of range", seed=-1)
@@ -186,5 +186,5 @@ def test_pytest_shows_the_certificate(pytester):
         """
     )
     shown = pytester.runpytest_subprocess("-p", "no:cacheprovider").stdout.str()
-    assert "wrong: the joint law of 4 tokens" in shown
+    assert "wrong: the joint distribution of 4 tokens" in shown
     assert "worst case:" in shown and "likely bug: " in shown

@@ -1,9 +1,9 @@
-//! The rows of logits after the live beams, and passes that compute several of them.
+//! Computes the rows of logits after the live beams, several per pass.
 //!
-//! A pass of a beam computes the row after its text and, with a drafter, the rows after drafted
-//! continuations. A beam whose later tokens were drafted needs no pass of its own: its row is
-//! there already, with the same bits on a row-invariant engine. Nothing is accepted or
-//! rejected, so a draft can change the number of passes and nothing else.
+//! A beam's pass computes the row after its tokens and, with a drafter, the rows after drafted
+//! continuations. A beam whose later tokens were drafted needs no pass: its row is already known,
+//! with the same bits on a row-invariant engine. Nothing is accepted or rejected, so drafts change
+//! only the number of passes.
 
 use std::rc::Rc;
 
@@ -51,13 +51,13 @@ pub(super) struct Passes<'a> {
     target: &'a dyn LanguageModel,
     slots: Vec<Slot<'a>>,
     prompt_len: usize,
-    /// The most tokens of prompt and text together.
+    /// The maximum number of tokens of prompt and completion together.
     most: usize,
     target_forwards: usize,
     draft_forwards: usize,
 }
 
-/// What computes and drafts the rows of a beam.
+/// The session and the drafter of a beam.
 #[derive(Debug)]
 struct Slot<'a> {
     session: Session,
@@ -68,11 +68,11 @@ struct Slot<'a> {
 /// A beam that needs a row.
 #[derive(Debug)]
 pub(super) struct Wanted<'w> {
-    /// The slot of the beam; no two beams have the same.
+    /// The beam's slot; beams do not share slots.
     pub(super) slot: usize,
-    /// Prompt and text.
+    /// The prompt and the beam's tokens.
     pub(super) context: Vec<Token>,
-    /// Where the row goes.
+    /// The place for the computed row.
     pub(super) row: &'w mut Option<RowAhead>,
 }
 
@@ -111,7 +111,7 @@ impl<'a> Passes<'a> {
         (self.target_forwards, self.draft_forwards)
     }
 
-    /// Makes the slot `to` hold what the slot `from` has computed.
+    /// Copies the computed rows of the slot `from` to the slot `to`.
     ///
     /// # Errors
     /// If the engine fails to copy rows.
@@ -123,7 +123,7 @@ impl<'a> Passes<'a> {
         to.session.copy_from(&mut from.session)
     }
 
-    /// Computes the wanted rows and what is drafted after them.
+    /// Computes the wanted rows and the rows of drafts after them.
     ///
     /// # Errors
     /// If a model fails.
@@ -136,7 +136,7 @@ impl<'a> Passes<'a> {
         wanted.sort_by_key(|beam| beam.slot);
         let mut drafts = Vec::with_capacity(wanted.len());
         for (number, beam) in (self.target_forwards..).zip(wanted.iter()) {
-            // Each draft is a round of its own: a site is used once in a round.
+            // Each draft is a separate round, because a site may be used once per round.
             chance.begin_round(number as u64);
             drafts.push(self.draft(beam, chance, clock)?);
         }
@@ -165,7 +165,7 @@ impl<'a> Passes<'a> {
         clock: &dyn Clock,
     ) -> Result<Draft, Error> {
         let slot = &mut self.slots[beam.slot];
-        // The row after the last token of a text that may not be longer is not needed.
+        // The row after the last token of a completion of maximum length is not needed.
         let room = self.most.saturating_sub(beam.context.len() + 1);
         let mut round = Round {
             context: &beam.context,
@@ -186,7 +186,7 @@ impl<'a> Passes<'a> {
 }
 
 impl Slot<'_> {
-    /// Another slot with the same prompt, which both keep once.
+    /// Another slot that shares the computed prompt.
     fn share(&mut self) -> Result<Self, Error> {
         Ok(Self {
             session: self.session.share(usize::MAX)?,

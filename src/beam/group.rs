@@ -1,17 +1,17 @@
-//! The decisions of a group of beams: which texts go on, which are finished, and when to end.
+//! The decisions of a group of beams: which beams continue, which are finished, and when to stop.
 //!
-//! A single group ends and finishes as `_beam_search` of `transformers` does, several groups
-//! as its group beam search. The two differ at the last step and in what they compare with
-//! the worst finished text.
+//! A single group behaves like `_beam_search` of `transformers`, several groups like its group beam
+//! search. The two differ at the last step and in the value that they compare with the worst
+//! finished hypothesis.
 
 use super::settings::{BeamSettings, EarlyStopping};
 use crate::decode::StopReason;
 use crate::distribution::Token;
 
-/// A finished text.
+/// A finished completion.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hypothesis {
-    /// The continuation, with the token that ended it.
+    /// The completion, with the token that ended it.
     pub tokens: Vec<Token>,
     /// The sum of log p of its tokens, less diversity penalties.
     pub log_prob: f64,
@@ -24,20 +24,20 @@ pub struct Hypothesis {
 /// A continuation of a beam by one token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Candidate {
-    /// The beam, by its place among the live ones of its group.
+    /// The beam's index among the live beams of its group.
     pub(super) beam: usize,
     pub(super) token: Token,
-    /// The sum of log p with this token.
+    /// The sum of log p including this token.
     pub(super) log_prob: f64,
 }
 
-/// The finished texts of a group, and whether it goes on.
+/// The finished hypotheses of a group, and whether it is done.
 #[derive(Debug, Clone)]
 pub(super) struct BeamGroup {
     settings: BeamSettings,
-    /// The most tokens of a text.
+    /// The maximum number of tokens of a completion.
     most: usize,
-    /// At most as many as beams, best first; of equals the earlier one first.
+    /// At most as many as beams, best first; among equals, the earlier one first.
     finished: Vec<Hypothesis>,
     done: bool,
 }
@@ -47,8 +47,8 @@ impl BeamGroup {
         Self { settings, most, finished: Vec::new(), done: false }
     }
 
-    /// How many candidates a step ranks: enough that as many as beams do not end, although
-    /// each beam may offer every end token.
+    /// The number of candidates that a step ranks. Even if each beam offers every end token, enough
+    /// candidates remain to continue every beam.
     pub(super) fn ranked(&self, end_tokens: usize) -> usize {
         (1 + end_tokens).max(2) * self.settings.width()
     }
@@ -57,14 +57,13 @@ impl BeamGroup {
         self.done
     }
 
-    /// The finished texts, best first.
+    /// The finished hypotheses, best first.
     pub(super) fn finished(&self) -> &[Hypothesis] {
         &self.finished
     }
 
-    /// Decides a step: takes the ranked candidates, of which each has `length` tokens and says
-    /// whether it ends, and returns those that go on, best first, or would if the group were
-    /// not done.
+    /// Decides a step. Takes the ranked candidates of `length` tokens, each with the reason if it
+    /// ends there. Returns the candidates that continue, best first, even if the group is done.
     pub(super) fn decide(
         &mut self,
         ranked: &[(Candidate, Option<StopReason>)],
@@ -76,7 +75,7 @@ impl BeamGroup {
         let last = length >= self.most;
         let mut live = Vec::new();
         for (rank, (candidate, reason)) in ranked.iter().enumerate() {
-            // With several groups, the length ends what goes on after this loop.
+            // With several groups, candidates that end by length are finished after this loop.
             let ends = reason.filter(|reason| !(grouped && is_length(*reason)));
             match ends {
                 Some(reason) if rank < width => self.finish(candidate, length, reason, tokens),
@@ -88,7 +87,7 @@ impl BeamGroup {
         let best = if grouped { ranked.first().map(|(c, _)| c) } else { live.first().map(|l| l.0) };
         self.done = best.is_none_or(|best| self.ends(best.log_prob, length));
         if !self.done {
-            // What is live although it ends is at its greatest length.
+            // Live candidates with a reason to end have reached the maximum length.
             for (candidate, reason) in &live {
                 reason.iter().for_each(|r| self.finish(candidate, length, *r, tokens));
             }
@@ -97,8 +96,8 @@ impl BeamGroup {
         live.into_iter().map(|(candidate, _)| *candidate).collect()
     }
 
-    /// Whether the finished texts are final, if `best` is the largest sum of log p that a text
-    /// of `length` tokens has.
+    /// Whether the finished hypotheses are final, if `best` is the largest sum of log p of a live
+    /// candidate of `length` tokens.
     fn ends(&self, best: f64, length: usize) -> bool {
         let Some(worst) = self.finished.get(self.settings.width() - 1) else { return false };
         let attainable = match self.settings.ends() {
@@ -129,7 +128,7 @@ impl BeamGroup {
     }
 }
 
-/// Whether a text ended only because it may not be longer.
+/// Whether a completion ended only because of its length.
 fn is_length(reason: StopReason) -> bool {
     matches!(reason, StopReason::MaxTokens | StopReason::ContextFull)
 }

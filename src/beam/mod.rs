@@ -1,13 +1,13 @@
-//! Beam search: continues several texts side by side and returns those whose tokens have the
-//! largest sum of log p, by the target's unprocessed distributions.
+//! Beam search: extends several completions in parallel and returns those with the largest sum of
+//! log p under the target's unprocessed distributions.
 //!
-//! In each step the best continuations of all beams by one token are ranked by the sum of
-//! log p; of equals, that of the better beam comes first, then that with the lower id. Those
-//! among the best `num_beams` that end are finished; the best `num_beams` that do not end go
-//! on. A text ends with an end token, a stop string, `max_tokens` tokens or the context.
-//! Finished texts are compared by log p divided by length to the power of `length_penalty`.
+//! Each step ranks the best one-token continuations of all beams by the sum of log p. Ties go to
+//! the better beam, then to the lower token id. Among the best `num_beams` candidates, those that
+//! end are finished. The best `num_beams` candidates that do not end continue. A completion ends
+//! with an end token, a stop string, after `max_tokens` tokens or at the end of the context.
+//! Finished completions are compared by log p divided by length to the power of `length_penalty`.
 //!
-//! A drafter saves passes and changes no text.
+//! A drafter saves passes and does not change the result.
 
 mod ahead;
 mod group;
@@ -19,6 +19,6 @@ mod settings;
 pub use group::Hypothesis;
 pub use params::{BEAM_PARAMS, MOST_BEAMS};
 pub use search::{
-    BeamObserver, BeamSearch, BeamStep, BeamTotals, FoundTexts, GroupStep, LiveBeam, NoBeamObserver,
+    BeamObserver, BeamResult, BeamSearch, BeamStep, BeamTotals, GroupStep, LiveBeam, NoBeamObserver,
 };
 pub use settings::{BeamSettings, EarlyStopping, drafting};

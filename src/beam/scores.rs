@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use crate::distribution::{DistError, Token};
 use crate::sampling::{Logits, log_mass_and_best};
 
-/// What log p of a token loses because other groups chose it.
+/// The penalty on log p of each token that other groups chose.
 pub(super) type Penalties = BTreeMap<Token, f64>;
 
 /// The `count` best tokens after a row, best first, with log p less the penalties; ties go to
 /// the lowest id, and impossible tokens are left out.
 ///
 /// # Errors
-/// If the logits define no distribution.
+/// If the logits do not define a distribution.
 pub(super) fn best(
     logits: &Logits,
     count: usize,

@@ -1,4 +1,4 @@
-//! The steps of a search.
+//! Runs the steps of a search.
 
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::{Codec, LanguageModel};
 
-/// What to search after, and when a text ends.
+/// The inputs of a search.
 #[derive(Debug)]
 pub struct BeamSearch<'a> {
     /// Computes the distributions.
@@ -23,27 +23,27 @@ pub struct BeamSearch<'a> {
     pub settings: BeamSettings,
     /// The tokens to continue.
     pub prompt: &'a [Token],
-    /// When a text ends; `deadline` and `user` are not read.
+    /// When a completion ends; `deadline` and `user` are ignored.
     pub stop: StopRules<'a>,
     /// Turns tokens into text, for stop strings.
     pub codec: Option<&'a dyn Codec>,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FoundTexts {
-    /// The best texts, best first; there may be none if the observer ended the search.
-    pub texts: Vec<Hypothesis>,
-    /// What they cost.
+pub struct BeamResult {
+    /// The best completions, best first; there may be none if the observer ended the search.
+    pub hypotheses: Vec<Hypothesis>,
+    /// The cost of the search.
     pub totals: BeamTotals,
 }
 
-/// What a search cost.
+/// The cost of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BeamTotals {
-    /// Tokens by which the beams became longer.
+    /// Number of steps, each of which extends the beams by one token.
     pub steps: usize,
-    /// Rows of logits that were needed: passes without a drafter.
+    /// Number of rows of logits used, which is the number of passes without a drafter.
     pub rows: usize,
     /// Passes of the target, one per beam, without prefill.
     pub target_forwards: usize,
@@ -60,12 +60,12 @@ pub struct BeamTotals {
 struct Beams<'a> {
     group: BeamGroup,
     live: Vec<LiveBeam<'a>>,
-    /// Those for its beams.
+    /// The slots of its beams.
     slots: Range<usize>,
 }
 
 impl<'a> BeamSearch<'a> {
-    /// Searches, with the drafter and the draft length of `method`.
+    /// Runs the search with the drafter and the draft length policy of `method`.
     ///
     /// # Errors
     /// If a setting is out of range, the prompt does not suit the target, a model fails, or
@@ -75,7 +75,7 @@ impl<'a> BeamSearch<'a> {
         method: Method<'a>,
         (chance, clock): (&mut dyn Chance, &dyn Clock),
         observer: &mut dyn BeamObserver,
-    ) -> Result<FoundTexts, Error> {
+    ) -> Result<BeamResult, Error> {
         let most = self.most_tokens()?;
         let begun = clock.now();
         let place = (self.prompt, self.prompt.len() + most);
@@ -101,13 +101,13 @@ impl<'a> BeamSearch<'a> {
         }
         (totals.target_forwards, totals.draft_forwards) = passes.forwards();
         let finished = groups.iter().flat_map(|beams| beams.group.finished());
-        let mut texts = finished.cloned().collect::<Vec<_>>();
-        texts.sort_by(|a, b| b.score.total_cmp(&a.score));
-        texts.truncate(self.settings.num_return_sequences);
-        Ok(FoundTexts { texts, totals })
+        let mut hypotheses = finished.cloned().collect::<Vec<_>>();
+        hypotheses.sort_by(|a, b| b.score.total_cmp(&a.score));
+        hypotheses.truncate(self.settings.num_return_sequences);
+        Ok(BeamResult { hypotheses, totals })
     }
 
-    /// The text of found tokens, up to the stop string that ended it.
+    /// The text of a completion, up to the stop string that ended it.
     ///
     /// # Errors
     /// If a token has no text.
@@ -119,7 +119,7 @@ impl<'a> BeamSearch<'a> {
         Ok(text.text()[..end].to_owned())
     }
 
-    /// The most tokens of a text, once all settings have been checked.
+    /// Checks all settings and returns the maximum number of tokens of a completion.
     fn most_tokens(&self) -> Result<usize, Error> {
         self.settings.validate()?;
         check_prompt(self.target.info(), self.prompt)?;
@@ -130,7 +130,7 @@ impl<'a> BeamSearch<'a> {
         }
     }
 
-    /// Every group begins with one beam, the prompt.
+    /// The initial groups, each with one empty beam.
     fn begin(&self, most: usize) -> Vec<Beams<'a>> {
         let width = self.settings.width();
         let looks_for = self.codec.filter(|_| !self.stop.strings.is_empty());
@@ -149,7 +149,7 @@ impl<'a> BeamSearch<'a> {
         beams.collect()
     }
 
-    /// Computes the rows that are not there yet, in one call; returns how many were needed.
+    /// Computes the missing rows in one call; returns the number of rows in use.
     fn compute(
         &self,
         passes: &mut Passes<'a>,
@@ -157,7 +157,7 @@ impl<'a> BeamSearch<'a> {
         (chance, clock): (&mut dyn Chance, &dyn Clock),
     ) -> Result<usize, Error> {
         let mut live = groups.iter_mut().flat_map(|beams| &mut beams.live).collect::<Vec<_>>();
-        // All groups begin with the same row.
+        // All groups start from the same row.
         let begins = live.first().is_some_and(|beam| beam.tokens.is_empty());
         let needed = if begins { 1 } else { live.len() };
         let missing = live.iter_mut().take(needed).filter(|beam| beam.row.is_none());
@@ -174,7 +174,7 @@ impl<'a> BeamSearch<'a> {
         Ok(needed)
     }
 
-    /// Ranks the continuations of a group's beams and decides which go on.
+    /// Ranks the continuations of a group's beams and decides which continue.
     fn decide(
         &self,
         beams: &mut Beams<'a>,
@@ -191,7 +191,7 @@ impl<'a> BeamSearch<'a> {
                 |(token, log_p)| Candidate { beam, token, log_prob: live.log_prob + log_p };
             ranked.extend(best.into_iter().map(longer));
         }
-        // Stable: of equals, that of the better beam comes first, then that with the lower id.
+        // The sort is stable: ties go to the better beam, then to the lower token id.
         ranked.sort_by(|a, b| b.log_prob.total_cmp(&a.log_prob));
         ranked.truncate(count);
         let mut judged = Vec::with_capacity(count);
@@ -204,7 +204,7 @@ impl<'a> BeamSearch<'a> {
         Ok(beams.group.decide(&judged, length, &tokens))
     }
 
-    /// Whether a beam ends with a further token, its token number `length`, and why.
+    /// The reason why a beam would end with this token as its token number `length`, if it would.
     fn ends(
         &self,
         beam: &LiveBeam<'a>,
@@ -229,8 +229,8 @@ impl<'a> BeamSearch<'a> {
 }
 
 impl<'a> Beams<'a> {
-    /// The beams that go on, each with the slot of its parent, or with a copy of it if a better
-    /// child has that.
+    /// Replaces the live beams by the chosen candidates. Each takes its parent's slot, or a copy of
+    /// it if a better child has taken that.
     fn advance(&mut self, next: &[Candidate], passes: &mut Passes<'a>) -> Result<(), Error> {
         if self.group.is_done() {
             self.live.clear();
@@ -267,10 +267,10 @@ impl LiveBeam<'_> {
         })
     }
 }
-/// A text that goes on.
+/// A beam that continues.
 #[derive(Debug, Clone)]
 pub struct LiveBeam<'a> {
-    /// The continuation so far.
+    /// The completion so far.
     pub tokens: Vec<Token>,
     /// The sum of log p of its tokens, less diversity penalties.
     pub log_prob: f64,
@@ -282,7 +282,7 @@ pub struct LiveBeam<'a> {
 /// A finished step.
 #[derive(Debug)]
 pub struct BeamStep<'s> {
-    /// Its number, from 1: the tokens of every live beam.
+    /// Its number, from 1, which is also the length of every live beam.
     pub number: usize,
     /// The groups after it.
     pub groups: Vec<GroupStep<'s>>,
@@ -291,9 +291,9 @@ pub struct BeamStep<'s> {
 /// A group after a step.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupStep<'s> {
-    /// The beams that go on, best first.
+    /// The live beams, best first.
     pub live: &'s [LiveBeam<'s>],
-    /// The finished texts so far, best first.
+    /// The finished hypotheses so far, best first.
     pub finished: &'s [Hypothesis],
 }
 
@@ -307,9 +307,9 @@ impl<'s> BeamStep<'s> {
     }
 }
 
-/// Sees the steps of a search.
+/// Observes the steps of a search.
 pub trait BeamObserver {
-    /// Called after every step. A break ends the search with the texts that are finished.
+    /// Called after every step. A break ends the search with the hypotheses finished so far.
     fn step(&mut self, step: &BeamStep<'_>) -> ControlFlow<()>;
 }
 

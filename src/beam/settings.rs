@@ -11,25 +11,25 @@ use crate::error::Error;
 use crate::params::Value;
 use crate::sampling::SamplingParams;
 
-/// How wide to search, and what the best of several texts is.
+/// The width of a search, and how its hypotheses are scored.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BeamSettings {
-    /// Texts that are continued side by side.
+    /// Number of completions extended in parallel.
     pub num_beams: usize,
-    /// The power of the length by which log p of a finished text is divided: above 0 it
-    /// favours long texts, below 0 short ones.
+    /// The power of the length by which log p of a finished completion is divided. Positive values
+    /// favour long completions, negative values short ones.
     pub length_penalty: f64,
-    /// When to end although texts could still be continued. A single beam ends with the first
-    /// text that it finishes, as greedy decoding does.
+    /// When to end although beams could continue. A single beam ends with its first finished
+    /// completion, like greedy decoding.
     pub early_stopping: EarlyStopping,
-    /// Finished texts to return, best first.
+    /// Number of finished completions to return, best first.
     pub num_return_sequences: usize,
-    /// Groups of beams; each has its share of `num_beams`, and chooses in each step after the
-    /// groups before it (Vijayakumar et al. 2016, arXiv 1610.02424).
+    /// Number of groups of beams. Each has an equal share of `num_beams`. In each step, the groups
+    /// choose one after another (Vijayakumar et al. 2016, arXiv 1610.02424).
     pub num_beam_groups: usize,
-    /// What log p of a token loses for every beam of an earlier group that chose it in the
-    /// same step.
+    /// The penalty on log p of a token for every beam of an earlier group that chose it in the same
+    /// step.
     pub diversity_penalty: f64,
 }
 
@@ -47,7 +47,7 @@ impl Default for BeamSettings {
 }
 
 impl BeamSettings {
-    /// Checks the ranges, and that the settings go together.
+    /// Checks the ranges, and that the settings are consistent.
     ///
     /// # Errors
     /// One sentence that names the first invalid setting and the allowed values.
@@ -87,12 +87,12 @@ impl BeamSettings {
         Ok(())
     }
 
-    /// The settings of an experiment that names none.
+    /// The default settings of experiments.
     pub fn usual() -> Self {
         Self { num_beams: USUAL_BEAMS, ..Self::default() }
     }
 
-    /// The same with another value of a setting in [`BEAM_PARAMS`]; other names change nothing.
+    /// The same settings with another value for one in [`BEAM_PARAMS`]; other keys are ignored.
     #[must_use]
     pub fn with(mut self, key: &str, value: &Value) -> Self {
         let number = value.number().unwrap_or_default();
@@ -121,12 +121,13 @@ impl BeamSettings {
         })
     }
 
-    /// When to end: a single beam is greedy decoding, which has no second text to look for.
+    /// When to end. A single beam is greedy decoding, which does not search for a second
+    /// completion.
     pub(super) fn ends(&self) -> EarlyStopping {
         if self.num_beams == 1 { EarlyStopping::True } else { self.early_stopping }
     }
 
-    /// log p of a text of `length` tokens, divided by the length to the power of
+    /// log p of a completion of `length` tokens, divided by the length to the power of
     /// `length_penalty`.
     pub fn score(&self, log_prob: f64, length: usize) -> f64 {
         log_prob / libm::pow(length as f64, self.length_penalty)
@@ -153,22 +154,22 @@ impl fmt::Display for BeamSettings {
     }
 }
 
-/// The method by which beams draft: greedily, since they look for what is most probable.
+/// The method with which beams draft: greedily, since they search for the most probable tokens.
 pub fn drafting(method: &MethodSpec) -> MethodSpec {
     let sampling = SamplingParams { temperature: 0.0, ..method.sampling };
     MethodSpec { sampling, ..method.clone() }
 }
 
-/// When a search ends although texts could still be continued.
+/// When a search ends although beams could continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EarlyStopping {
-    /// As soon as there are as many finished texts as beams.
+    /// As soon as there are as many finished hypotheses as beams.
     True,
-    /// As soon as no unfinished text, finished now, would be among the best.
+    /// As soon as no live beam would be among the best if it were finished now.
     #[default]
     False,
-    /// As soon as no unfinished text can come to be among the best, whatever length favours it.
+    /// As soon as no live beam can become one of the best at any length.
     Never,
 }
 

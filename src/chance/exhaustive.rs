@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::{Chance, Site};
 use crate::distribution::{Dist, Token};
 
-/// A `Chance` that replays a path through the tree of all outcomes and moves on to the
-/// next path between replays.
+/// A `Chance` that replays a path through the tree of all outcomes and moves to the next path
+/// between replays.
 ///
 /// ```
 /// use specdec::chance::{Chance, Exhaustive, Purpose, Site};
@@ -33,7 +33,7 @@ pub struct Exhaustive {
     coupled: bool,
 }
 
-/// A point on a path, from which the rest of the path can be walked in all ways.
+/// A point on a path, from which all continuations of the path can be walked.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Waypoint {
     cursor: usize,
@@ -48,7 +48,7 @@ struct Branch {
 }
 
 impl Exhaustive {
-    /// Probability of the path as far as it has been walked.
+    /// Probability of the path up to the current point.
     pub fn weight(&self) -> f64 {
         self.weight.unwrap_or(1.0)
     }
@@ -58,26 +58,24 @@ impl Exhaustive {
         self.cursor
     }
 
-    /// Whether any path so far raced twice at one position. The two races share their
-    /// noise, which a walk over independent decisions cannot express, so the resulting
-    /// distribution is not valid.
+    /// Whether any path so far raced twice at one position. The two races share their noise, but
+    /// the walk treats decisions as independent, so the resulting distribution is not valid.
     pub fn coupled(&self) -> bool {
         self.coupled
     }
 
-    /// Moves on to the next path; false once all paths have been walked.
+    /// Moves to the next path; false after the last one.
     pub fn advance(&mut self) -> bool {
         self.resume(Waypoint::default())
     }
 
-    /// The point that the path has been walked to.
+    /// The current point of the path.
     pub fn point(&self) -> Waypoint {
         Waypoint { cursor: self.cursor, weight: self.weight, raced: self.raced.len() }
     }
 
-    /// Goes back to a point of the path and moves on to the next path through it; false
-    /// once all of these have been walked. The next path through an earlier point then
-    /// leaves this one.
+    /// Returns to a point of the path and moves to the next path through it; false after the last
+    /// of these. Moving to the next path through an earlier point then leaves this point.
     ///
     /// ```
     /// use specdec::chance::{Chance, Exhaustive, Purpose, Site};
@@ -118,7 +116,7 @@ impl Exhaustive {
         false
     }
 
-    /// Goes back to the start of the path, to walk it once more.
+    /// Returns to the start of the path, to replay it.
     pub fn restart(&mut self) {
         self.return_to(Waypoint::default());
     }
@@ -158,7 +156,7 @@ impl Chance for Exhaustive {
 
     fn categorical(&mut self, _site: Site, dist: &Dist) -> Token {
         let choice = self.choose(dist.support().count());
-        // There is one, since no choice reaches the count.
+        // It exists, since choices are below the count.
         let (token, p) = dist.support().nth(choice).unwrap_or_default();
         self.weigh(p);
         token

@@ -1,4 +1,4 @@
-//! Randomness. [`Chance`] is the only source of it below `experiment`.
+//! Randomness. Below `experiment`, [`Chance`] is its only source.
 //!
 //! There are two implementations. [`Seeded`] draws pseudo-random numbers;
 //! [`Exhaustive`] walks through *every* outcome with its exact probability, so it
@@ -19,7 +19,7 @@ use std::ops::Range;
 
 use crate::distribution::{Dist, Token};
 
-/// What a draw is for. One round uses each (purpose, node) pair at most once.
+/// The purpose of a draw. One round uses each (purpose, node) pair at most once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Purpose {
@@ -35,10 +35,10 @@ pub enum Purpose {
     Target = 4,
 }
 
-/// Where in a round a draw happens.
+/// The address of a draw within a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Site {
-    /// What the draw is for.
+    /// The purpose of the draw.
     pub purpose: Purpose,
     /// The node of the draft for [`Purpose::Draft`] and [`Purpose::Accept`]; for the
     /// other purposes the row of the target's distributions, 0 for the context.

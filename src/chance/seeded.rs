@@ -16,7 +16,7 @@ pub struct Request<'a> {
     pub seed: u64,
     /// Identifier of the prompt.
     pub prompt: &'a str,
-    /// Which repeat of the prompt, from 0.
+    /// The repeat of the prompt, from 0.
     pub repeat: u32,
 }
 
@@ -52,8 +52,8 @@ impl Seeded {
         unit(self.rng.next_u64())
     }
 
-    /// Turns to a stream. At the start of a block the generator holds nothing that it
-    /// would have to compute again for the new stream.
+    /// Switches to a stream. It first moves to the start of a block, where the generator has no
+    /// buffered words that it would have to recompute for the new stream.
     fn open(&mut self, stream: u64) {
         self.rng.set_word_pos(0);
         self.rng.set_stream(stream);

@@ -9,9 +9,9 @@ use crate::experiment::Build;
 use crate::rows::READS_DAMAGED;
 use crate::terminal;
 
-/// Installs a panic hook that prints one sentence asking for a bug report, followed by a
-/// backtrace only if `RUST_BACKTRACE` requests it. Only the first panic is printed. A thread that
-/// reads what may be damaged tells of its panic itself.
+/// Installs a panic hook that prints one sentence asking for a bug report, followed by a backtrace
+/// only if `RUST_BACKTRACE` requests it. Only the first panic is printed. Threads that read
+/// possibly damaged files report their panics themselves.
 pub fn report_bugs() {
     panic::set_hook(Box::new(|info| {
         if thread::current().name() == Some(READS_DAMAGED) {

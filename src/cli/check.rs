@@ -36,7 +36,7 @@ Other work on the machine makes every time longer: a disturbed check gives no ve
 pub(super) struct CheckArgs {
     #[command(flatten)]
     models: ModelArgs,
-    /// Drafter: WHO proposes tokens (see `specdec list`)
+    /// Drafter, which proposes tokens (see `specdec list`)
     #[arg(long, value_name = "NAME", default_value = "model")]
     drafter: String,
     #[command(flatten)]

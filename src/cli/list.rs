@@ -28,7 +28,7 @@ Examples:
 --drafter, --verifier, --length and the keys of experiment.toml accept names and aliases.
 Every verifier has a guarantee class:
   D (lossless)      the output has the distribution of sampling from the processed target
-  G (greedy-exact)  the text is that of greedy decoding; every D method at temperature 0
+  G (greedy-exact)  the tokens are those of greedy decoding; every D method at temperature 0
   P (seed-exact)    the same seed gives the tokens of plain decoding
   X (approximate)   no guarantee")]
 pub(super) struct ListArgs {
@@ -170,19 +170,30 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
 }
 
 fn print(text: &mut String, all: &Everything) -> std::fmt::Result {
-    print_methods(text, "Drafters: WHO proposes (--drafter)", &all.drafters)?;
-    print_methods(text, "Draft lengths: HOW FAR ahead (--length)", &all.lengths)?;
-    print_methods(text, "Verifiers: WHAT is kept (--verifier)", &all.verifiers)?;
+    print_methods(text, "Drafters, which propose tokens (--drafter)", &all.drafters)?;
+    print_methods(
+        text,
+        "Draft length policies, which decide how many tokens to draft (--length)",
+        &all.lengths,
+    )?;
+    print_methods(
+        text,
+        "Verifiers, which decide which drafted tokens are kept (--verifier)",
+        &all.verifiers,
+    )?;
     writeln!(text, "Sampling processors, in the order in which they are applied")?;
     for processor in &all.sampling {
         let ListedProcessor { name, summary, neutral } = processor;
         writeln!(text, "  {name:<19} {summary} (neutral: {neutral})")?;
     }
-    writeln!(text, "\nStrategies: how texts are made (generate, experiments)")?;
+    writeln!(text, "\nDecoding strategies (generate, experiments)")?;
     for Strategy { name, options, summary, .. } in all.strategies {
         writeln!(text, "  {name:<19} {summary} ({options})")?;
     }
-    writeln!(text, "\nPolicies of servers: who drafts how much (simulate)")?;
+    writeln!(
+        text,
+        "\nServer policies, which decide how many tokens each request drafts (simulate)"
+    )?;
     for PolicyEntry { name, summary, .. } in &all.policies {
         writeln!(text, "  {name:<19} {summary}")?;
     }
@@ -207,13 +218,13 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
     writeln!(
         text,
         "The column \"certified\" summarises the last full certificate. Distributions are soft if \
-         p and q both leave a choice, differ and share tokens \
+         p and q are not one-hot, differ and share tokens \
          ([metrics.md](metrics.md#the-certificate))."
     )?;
     for (title, methods) in [
-        ("Drafters: WHO proposes", &all.drafters),
-        ("Draft lengths: HOW FAR ahead", &all.lengths),
-        ("Verifiers: WHAT is kept", &all.verifiers),
+        ("Drafters, which propose tokens", &all.drafters),
+        ("Draft length policies, which decide how many tokens to draft", &all.lengths),
+        ("Verifiers, which decide which drafted tokens are kept", &all.verifiers),
     ] {
         writeln!(
             text,
@@ -235,7 +246,7 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
             )?;
         }
     }
-    writeln!(text, "\n## Strategies: how texts are made\n")?;
+    writeln!(text, "\n## Decoding strategies\n")?;
     writeln!(text, "[strategies.md](strategies.md) defines them.\n")?;
     writeln!(
         text,
@@ -245,7 +256,7 @@ fn page(text: &mut String, all: &Everything) -> std::fmt::Result {
     for Strategy { name, options, axes, summary, source } in all.strategies {
         writeln!(text, "| {name} | `{options}` | `{axes}` | {summary} | {source} |")?;
     }
-    writeln!(text, "\n## Policies of servers: who drafts how much\n")?;
+    writeln!(text, "\n## Server policies, which decide how many tokens each request drafts\n")?;
     writeln!(text, "[simulate.md](simulate.md) defines them.\n\n| name | what it does | source |")?;
     writeln!(text, "| --- | --- | --- |")?;
     for PolicyEntry { name, summary, source, .. } in &all.policies {

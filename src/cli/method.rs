@@ -1,4 +1,4 @@
-//! The options that name a method: how tokens are proposed and verified.
+//! The options that select a method: how tokens are proposed and verified.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -12,7 +12,7 @@ use crate::params::{Params, Value};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Method")]
 pub(super) struct MethodArgs {
-    /// Drafter: WHO proposes tokens (see `specdec list`)
+    /// Drafter, which proposes tokens (see `specdec list`)
     #[arg(
         long,
         value_name = "NAME",
@@ -20,10 +20,10 @@ pub(super) struct MethodArgs {
         default_value_if("plain", "true", PLAIN)
     )]
     drafter: String,
-    /// Verifier: WHAT is kept of a draft (see `specdec list`)
+    /// Verifier, which decides which drafted tokens are kept (see `specdec list`)
     #[arg(long, value_name = "NAME", default_value = "rejection")]
     verifier: String,
-    /// Draft length policy: HOW FAR ahead to draft (see `specdec list`)
+    /// Draft length policy, which decides how many tokens to draft (see `specdec list`)
     #[arg(long, value_name = "NAME", default_value = "fixed")]
     length: String,
     /// K: tokens drafted per round; at least 1

@@ -29,7 +29,7 @@ pub(super) fn setting(text: &str) -> Result<(String, Value), String> {
     Ok((key.to_owned(), value))
 }
 
-/// The models of an experiment that a command writes.
+/// The models of an experiment file that a command writes.
 #[derive(Debug, Args)]
 pub(super) struct WrittenPair {
     /// Target model, named as in experiments
@@ -66,8 +66,7 @@ pub(super) struct ModelArgs {
     /// table for toy:NAME. For any other target, drafters that need a model need this option.
     #[arg(long, value_name = "NAME|PATH")]
     pub draft: Option<String>,
-    /// Tokens that the draft model proposes: the same as the target's, or the intersection of
-    /// two vocabularies
+    /// The draft model's vocabulary: the same as the target's, or the intersection of both
     #[arg(
         long,
         value_name = "NAME",
@@ -89,10 +88,10 @@ pub(super) struct ModelArgs {
     /// Device of the models: cpu, cuda:N or metal [default: cpu]
     #[arg(long, value_name = "NAME")]
     device: Option<String>,
-    /// Keep no keys and values: every pass computes the whole text again
+    /// Do not cache keys and values: every pass recomputes the whole sequence
     #[arg(long)]
     no_kv_cache: bool,
-    /// Data type of keys and values; any but f32 makes it another model
+    /// Data type of keys and values; any type but f32 changes the model's distributions
     #[arg(long, value_name = "TYPE", value_parser = named(CacheDtype::ALL, CacheDtype::name))]
     kv_cache_dtype: Option<CacheDtype>,
     /// Worker threads [default: all cores]
@@ -123,29 +122,29 @@ pub(super) fn named<T: Copy + Send + Sync + 'static, const N: usize>(
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Prompt")]
 pub(super) struct PromptArgs {
-    /// The text to continue, taken literally
+    /// The prompt, taken literally
     ///
     /// If neither PROMPT nor --prompt nor --prompt-file is given, the prompt is read from
     /// standard input; one trailing newline is removed.
     #[arg(value_name = "PROMPT", conflicts_with_all = ["prompt", "prompt_file"])]
     text: Option<String>,
-    /// The text to continue, as an option; write --prompt=TEXT if it begins with a hyphen
+    /// The prompt as an option; write --prompt=TEXT if it begins with a hyphen
     #[arg(long, value_name = "TEXT", conflicts_with = "prompt_file")]
     prompt: Option<String>,
     /// Read the prompt from a file; one trailing newline is removed
     #[arg(long, value_name = "FILE")]
     prompt_file: Option<PathBuf>,
-    /// Encode names of control tokens in the prompt, such as </s>, as these tokens; without
-    /// this option they are ordinary text
+    /// Encode names of control tokens in the prompt, such as </s>, as these tokens; without this
+    /// option they are ordinary text
     #[arg(long)]
     pub special_tokens: bool,
-    /// Take the prompt as a message of a user, and write it as the target's chat template does
+    /// Treat the prompt as a user message and format it with the target's chat template
     #[arg(long)]
     pub chat: bool,
     /// System message before the prompt
     #[arg(long, value_name = "TEXT", requires = "chat")]
     pub system: Option<String>,
-    /// Day that a chat template is told if it asks for the date, YYYY-MM-DD [default: today]
+    /// Date for chat templates that include one, YYYY-MM-DD [default: today]
     #[arg(long, value_name = "DATE", requires = "chat")]
     chat_date: Option<ChatDate>,
 }
@@ -154,7 +153,7 @@ impl PromptArgs {
     /// Reads the prompt.
     ///
     /// # Errors
-    /// If there is none, or it cannot be read or is not UTF-8.
+    /// If there is no prompt, or it cannot be read or is not UTF-8.
     pub(super) fn read(&self) -> Result<String> {
         Ok(match (self.text.as_ref().or(self.prompt.as_ref()), &self.prompt_file) {
             (Some(text), _) => text.clone(),
@@ -178,7 +177,7 @@ impl PromptArgs {
     /// Encodes the prompt. Prints a note if a string in it could be meant as a control token.
     ///
     /// # Errors
-    /// If the codec cannot encode the text, or the model has no chat template that takes it.
+    /// If the codec cannot encode the text, or the model has no suitable chat template.
     pub(super) fn encode(&self, text: &str, codec: &dyn Codec) -> Result<Vec<Token>> {
         if let Some(string) = codec.control_string(text) {
             terminal::say(format_args!(

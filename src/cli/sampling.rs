@@ -9,12 +9,12 @@ use crate::sampling::{PROCESSORS, SamplingParams};
 const HEADING: &str = "Sampling (applied in this order)";
 
 /// The sampling settings of the target and the draft model, as given on the command line; without
-/// `TARGET` those of the draft model alone, where requests bring the target's.
+/// `TARGET`, only those of the draft model, because requests have the target's.
 #[derive(Debug, Default)]
 pub(super) struct SamplingArgs<const TARGET: bool = true>(Params);
 
 impl<const TARGET: bool> SamplingArgs<TARGET> {
-    /// What can be set, in the order of the help.
+    /// The available settings, in the order of the help.
     fn options() -> impl Iterator<Item = &'static Param> {
         let target = PROCESSORS.iter().filter(|_| TARGET).map(|processor| &processor.setting);
         target.chain(&DRAFT_SAMPLING)

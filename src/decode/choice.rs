@@ -1,4 +1,4 @@
-//! The choice among several texts of one prompt.
+//! The choice among several completions of one prompt.
 
 use super::Observer;
 use crate::distribution::Token;
@@ -28,20 +28,20 @@ fn log_p(event: &RoundEvent<'_>, row: usize, token: Token) -> Result<f64, Error>
     Ok(logits.get(token) - mass)
 }
 
-/// What is known of a text when one is chosen.
+/// The properties of a completion that the choice may use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Answered<'a> {
     /// The sum of log p of its tokens.
     pub log_prob: f64,
     /// Number of its tokens.
     pub tokens: usize,
-    /// What it answers, if it answers anything.
+    /// Its answer, if it has one.
     pub answer: Option<&'a str>,
 }
 
-/// How one of several texts is chosen.
+/// The rule that chooses one of several completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TextChoice {
+pub enum CompletionChoice {
     /// The largest log p.
     LogProb,
     /// The largest log p per token.
@@ -50,8 +50,8 @@ pub enum TextChoice {
     Majority,
 }
 
-impl TextChoice {
-    /// All, in the order of their names.
+impl CompletionChoice {
+    /// All rules.
     pub const ALL: [Self; 3] = [Self::LogProb, Self::LengthNormalised, Self::Majority];
 
     /// The name used on the command line and in files.
@@ -63,20 +63,25 @@ impl TextChoice {
         }
     }
 
-    /// The index of the chosen text; of equals the first. Texts without an answer do not
-    /// vote, and the first text is chosen if none has an answer. `None` without any text.
-    pub fn choose(self, texts: &[Answered<'_>]) -> Option<usize> {
-        let score = |text: &Answered<'_>| match self {
-            Self::LogProb => text.log_prob,
-            Self::LengthNormalised => text.log_prob / text.tokens.max(1) as f64,
-            Self::Majority => votes(texts, text.answer) as f64,
+    /// The index of the chosen completion; among equals, the first. Completions without an answer
+    /// do not vote; if none has an answer, the first completion is chosen. `None` without
+    /// completions.
+    pub fn choose(self, completions: &[Answered<'_>]) -> Option<usize> {
+        let score = |completion: &Answered<'_>| match self {
+            Self::LogProb => completion.log_prob,
+            Self::LengthNormalised => completion.log_prob / completion.tokens.max(1) as f64,
+            Self::Majority => votes(completions, completion.answer) as f64,
         };
-        let scores = texts.iter().map(score).enumerate();
+        let scores = completions.iter().map(score).enumerate();
         scores.rev().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
     }
 }
 
-/// The number of texts with this answer; 0 for none.
-pub fn votes(texts: &[Answered<'_>], answer: Option<&str>) -> usize {
-    if answer.is_none() { 0 } else { texts.iter().filter(|text| text.answer == answer).count() }
+/// The number of completions with this answer; 0 without an answer.
+pub fn votes(completions: &[Answered<'_>], answer: Option<&str>) -> usize {
+    if answer.is_none() {
+        0
+    } else {
+        completions.iter().filter(|completion| completion.answer == answer).count()
+    }
 }

@@ -18,7 +18,7 @@ use crate::sampling::{History, Sampler};
 use crate::tree::{Draft, Row};
 use crate::verify::Verifier;
 
-/// Begins the sentence on logits that are NaN or infinite.
+/// The error message for logits that are NaN or infinite begins with this.
 pub(crate) const NO_DISTRIBUTION: &str = "the target's logits do not define a distribution";
 
 /// How tokens are proposed, verified and sampled.
@@ -67,7 +67,7 @@ pub(crate) fn check_prompt(model: &ModelInfo, prompt: &[Token]) -> Result<(), Er
     }
     if prompt.len() >= model.context_length {
         return Err(Error::input(format!(
-            "the prompt has {} tokens, but {} has room for {} including the continuation",
+            "the prompt has {} tokens, but {} has room for {} including the completion",
             prompt.len(),
             model.name,
             model.context_length
@@ -110,15 +110,15 @@ impl<'a> Generation<'a> {
         })
     }
 
-    /// Number of its prompt tokens, without the last, with which another generation begins, too.
+    /// Length of the prefix that its prompt, without the last token, shares with the computed
+    /// tokens of another generation.
     fn common_with(&self, other: &Self) -> usize {
         let head = &self.tokens[..self.prompt_len - 1];
         head.iter().zip(other.session.context()).take_while(|(own, held)| own == held).count()
     }
 
-    /// Takes a share in what one of these generations of the same target has computed: of those
-    /// that begin as this one does, the one that does so for longest. This one has computed
-    /// nothing yet.
+    /// Shares the cache rows of the generation of the same target that has the longest common
+    /// prefix with this one. This generation must not have computed anything yet.
     ///
     /// # Errors
     /// If the engine fails to copy rows.
@@ -142,12 +142,12 @@ impl<'a> Generation<'a> {
         &self.tokens
     }
 
-    /// The continuation.
+    /// The completion.
     pub fn new_tokens(&self) -> &[Token] {
         &self.tokens[self.prompt_len..]
     }
 
-    /// The continuation as text, without the stop string that ended it.
+    /// The completion as text, without the stop string that ended it.
     pub fn text(&self) -> &str {
         let text = self.text.as_ref().map_or("", |stream| stream.text());
         &text[..self.stop.find_string(text).unwrap_or(text.len())]
@@ -211,19 +211,19 @@ impl<'a> Generation<'a> {
         self.propose_at(None, chance, clock).at_once()
     }
 
-    /// What draft length policies see of it before a round.
+    /// The information for draft length policies before a round.
     pub(super) fn past(&self) -> SequencePast {
         let may_emit = self.stop.max_tokens - self.new_tokens().len();
         let room = may_emit.min(self.context_length - self.tokens.len()).saturating_sub(1);
         SequencePast { acceptance: self.method.length.past(), room }
     }
 
-    /// Tells its draft length policy of the sequences that share the round.
+    /// Reports the sequences that share the round to its draft length policy.
     pub(super) fn begin_draft(&mut self, batch: &BatchView<'_>) {
         self.method.length.begin(batch);
     }
 
-    /// Proposes a draft, with passes that are asked for at a desk.
+    /// Proposes a draft that requests its passes at a desk.
     pub(super) fn propose_at<'f>(
         &'f mut self,
         desk: Option<&'f PassDesk<'a>>,
@@ -249,7 +249,7 @@ impl<'a> Generation<'a> {
         })
     }
 
-    /// What the target must evaluate: every row of the draft.
+    /// The work of the target: every row of the draft.
     pub fn work<'w>(&'w mut self, proposal: &'w Proposal) -> Work<'w> {
         Work {
             session: &mut self.session,
@@ -364,8 +364,8 @@ impl<'a> Generation<'a> {
         Ok(key)
     }
 
-    /// An independent copy that continues in the same way (user stop conditions and
-    /// text are not copied).
+    /// An independent copy that continues in the same way. User stop conditions and the text are
+    /// not copied.
     ///
     /// # Errors
     /// If a session cannot be copied.

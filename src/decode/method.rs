@@ -1,5 +1,5 @@
-//! Decoding methods by name, as in configs and on the command line: checked, and built
-//! into a drafter, a length policy, a verifier and a sampler.
+//! Decoding methods by name, as in configs and on the command line. Checks them and builds their
+//! drafter, length policy, verifier and sampler.
 
 use std::rc::Rc;
 
@@ -112,7 +112,7 @@ impl MethodSpec {
         let shape = (entries.drafter.build.shape)(&params)?;
         if !verifier.supports(&shape) {
             return Err(Error::setting(format!(
-                "verifier \"{}\" is not exact for what drafter \"{}\" proposes: see \
+                "verifier \"{}\" is not exact for the drafts of drafter \"{}\": see \
                  `specdec list` for verifiers that are",
                 entries.verifier.name, entries.drafter.name
             )));

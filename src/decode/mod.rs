@@ -13,7 +13,7 @@ mod strategy;
 mod text;
 mod together;
 
-pub use choice::{Answered, LogProb, TextChoice, votes};
+pub use choice::{Answered, CompletionChoice, LogProb, votes};
 pub use generation::{Generation, Method};
 pub(crate) use generation::{NO_DISTRIBUTION, check_prompt};
 pub use method::{
@@ -58,7 +58,7 @@ pub struct NoObserver;
 
 impl Observer for NoObserver {}
 
-/// What one generation cost.
+/// The cost of one generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Number of passes of the target, without prefill.
@@ -69,8 +69,8 @@ pub struct Totals {
     pub prefill: Duration,
     /// Time of all rounds.
     pub decode: Duration,
-    /// Its part of that time: that of each round divided by the generations that shared it. The
-    /// shares of all generations sum to the time in which any of them had a round.
+    /// Its share of the decode time: the time of each round divided by the number of generations in
+    /// it. The shares of all generations sum to the total time of their rounds.
     pub share: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! What the steps of a round make.
+//! The results of the steps of a round.
 
 use crate::distribution::{Dist, Token};
 use crate::round::{RoundEvent, RoundTimes, Verdict};
@@ -14,7 +14,7 @@ pub struct Proposal {
     pub forwards: usize,
 }
 
-/// A draft as the target sees it.
+/// The target's evaluation of a draft.
 #[derive(Debug)]
 pub struct Evaluated {
     /// The target's logits, by [`Row`](crate::tree::Row).

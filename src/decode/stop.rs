@@ -41,17 +41,17 @@ impl StopReason {
     }
 }
 
-/// New tokens for which sessions make room at once. What may be longer makes room as it grows:
-/// most texts end before.
+/// The largest number of new tokens for which a session reserves room in advance. Longer
+/// completions reserve more as they grow: most end earlier.
 const AHEAD: usize = 1024;
 
-/// Tokens for which sessions make room before a text begins, if `prompt` tokens may be followed
-/// by `most` more.
+/// The number of tokens for which a session reserves room in advance, for `prompt` tokens followed
+/// by at most `most` new ones.
 pub(crate) fn room_for(prompt: usize, most: usize) -> usize {
     prompt + most.min(AHEAD)
 }
 
-/// A user's own stop condition: it sees the continuation so far.
+/// A user's own stop condition, called with the completion so far.
 pub type UserStop<'a> = Box<dyn FnMut(&[Token], &str) -> bool + 'a>;
 
 /// The conditions of one generation.
@@ -99,7 +99,7 @@ impl StopRules<'_> {
         Self { max_tokens, ..Self::default() }
     }
 
-    /// Whether the last token of `new`, just committed, ends the text, and why.
+    /// Whether the last token of `new`, just committed, ends the completion, and why.
     pub(super) fn after_token(&mut self, new: &[Token], text: &str) -> Option<StopReason> {
         let last = *new.last()?;
         if self.eos.contains(&last) {
@@ -114,7 +114,7 @@ impl StopRules<'_> {
         (new.len() >= self.max_tokens).then_some(StopReason::MaxTokens)
     }
 
-    /// Where the earliest stop string begins in `text`.
+    /// The position of the earliest stop string in `text`.
     pub(crate) fn find_string(&self, text: &str) -> Option<usize> {
         self.strings.iter().filter(|s| !s.is_empty()).filter_map(|s| text.find(s.as_str())).min()
     }

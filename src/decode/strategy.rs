@@ -1,19 +1,19 @@
-//! The ways to make texts of a model's distributions.
+//! The strategies that make completions from a model's distributions.
 
 use serde::Serialize;
 
-/// A way to make texts; drafters, verifiers and draft lengths make each of them faster.
+/// A decoding strategy. Drafters, verifiers and draft lengths accelerate each of them.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Strategy {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// The options of `generate` that ask for it.
+    /// The options of `generate` that select it.
     pub options: &'static str,
-    /// The axes of experiments that ask for it; `-` if they cannot.
+    /// The axes of experiments that select it; `-` if experiments do not support it.
     pub axes: &'static str,
-    /// What it returns, in a few words.
+    /// A short description of its result.
     pub summary: &'static str,
-    /// Where it is from; `-` if nobody in particular.
+    /// Its source; `-` if there is no particular one.
     pub source: &'static str,
 }
 
@@ -30,21 +30,21 @@ pub const STRATEGIES: &[Strategy] = &[
         name: "sampling",
         options: "--temperature, --top-k, …",
         axes: "temperature, top_k, …",
-        summary: "a text drawn from the processed distribution",
+        summary: "a completion drawn from the processed distributions",
         source: "-",
     },
     Strategy {
         name: "beam search",
         options: "--num-beams B",
         axes: "strategy = \"beam\", num_beams",
-        summary: "the most probable texts that a search of width B finds",
+        summary: "the most probable completions found by a search of width B",
         source: "Lowerre 1976; groups: Vijayakumar et al. 2016, arXiv 1610.02424",
     },
     Strategy {
         name: "best of N",
         options: "--samples N --best-of HOW",
         axes: "-",
-        summary: "the most probable of N drawn texts, or one with the most frequent answer",
+        summary: "the most probable of N sampled completions, or one with the most frequent answer",
         source: "majority: Wang et al. 2022, arXiv 2203.11171",
     },
 ];

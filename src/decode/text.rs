@@ -1,4 +1,4 @@
-//! Tokens to text, one token at a time and never in the middle of a character.
+//! Decodes tokens to text one token at a time, without splitting a character.
 
 use crate::distribution::Token;
 use crate::error::Error;
@@ -9,9 +9,9 @@ use crate::model::Codec;
 /// the character before.
 const LONGEST_RUN: usize = 12 * '\u{FFFD}'.len_utf8();
 
-/// Decodes a growing sequence of tokens. A token may hold part of a UTF-8
-/// character, and how a token is written may depend on the one before it, so
-/// the stream decodes a short window and emits what is new and complete.
+/// Decodes a growing sequence of tokens. A token may hold part of a UTF-8 character, and its text
+/// may depend on the token before it. So the stream decodes a short window and emits what is new
+/// and complete.
 #[derive(Debug, Clone)]
 pub struct TextStream<'a> {
     codec: &'a dyn Codec,
@@ -31,7 +31,7 @@ impl<'a> TextStream<'a> {
         Self { codec, tokens: Vec::new(), window: 0, done: 0, emitted: 0, text: String::new() }
     }
 
-    /// Adds a token; what it completes is appended to [`Self::text`].
+    /// Adds a token and appends complete new text to [`Self::text`].
     ///
     /// # Errors
     /// If the token is unknown to the codec.
@@ -67,8 +67,8 @@ impl<'a> TextStream<'a> {
         &self.text
     }
 
-    /// Appends the part of the window's text that has not been emitted; whether there
-    /// was any.
+    /// Appends the part of the window's text that has not been emitted. Returns whether there was
+    /// any.
     fn emit(&mut self, window: &str) -> bool {
         let new = window.get(self.emitted..).unwrap_or_default();
         self.text.push_str(new);

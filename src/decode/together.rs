@@ -1,4 +1,4 @@
-//! Rounds of several generations in passes that they share.
+//! Rounds of several generations that share passes.
 
 use std::fmt;
 
@@ -13,16 +13,16 @@ use crate::length::BatchView;
 use crate::model::{Evaluation, LanguageModel};
 use crate::round::{RoundTimes, Verdict};
 
-/// One of several generations that go on together.
+/// One of several generations that share rounds.
 pub struct Lane<'l, 'a> {
-    /// It has begun the round.
+    /// The generation, after [`Generation::begin`] of the round.
     pub generation: &'l mut Generation<'a>,
     /// Its random numbers.
     pub chance: &'l mut dyn Chance,
-    /// Who is told of its rounds.
+    /// The observer of its rounds.
     pub observer: &'l mut dyn Observer,
-    /// What it has cost so far; its passes of the target number its rounds. A pass that is
-    /// shared counts in each, and so does the time of a round.
+    /// Its cost so far. The number of its target passes is also the number of its next round. A
+    /// shared pass, and the time of a shared round, counts fully in each lane.
     pub totals: &'l mut Totals,
 }
 
@@ -32,8 +32,8 @@ impl fmt::Debug for Lane<'_, '_> {
     }
 }
 
-/// Runs generations to their ends, in rounds that they share; one that has ended or failed
-/// leaves the others. They have read their prompts.
+/// Runs generations, after their prefill, to their ends in shared rounds. A generation that has
+/// ended or failed leaves the batch.
 ///
 /// # Errors
 /// If a model fails in a pass that several generations need.
@@ -61,12 +61,12 @@ pub fn generate_together(
     Ok(ends.into_iter().flatten().collect())
 }
 
-/// A round of one lane up to some step, or what it has failed with.
+/// A lane's round up to some step, or the error with which it failed.
 type InRound<T> = Result<(Proposal, Evaluated, T), Error>;
 
-/// Runs a round of each generation: their drafts share passes, and one pass of the target
-/// verifies all of them. What a generation draws and decides is what it would alone. One that
-/// fails leaves the others as they are.
+/// Runs a round of each generation. Their drafts share passes, and one target pass evaluates all
+/// drafts. Each generation makes the same draws and decisions as it would alone. A failing
+/// generation does not affect the others.
 ///
 /// # Errors
 /// If a model fails in a pass that several generations need.
@@ -89,7 +89,7 @@ pub fn one_round_together(
         verify: decided - passed,
         other: clock.now() - decided,
     };
-    let telling = clock.now();
+    let observing = clock.now();
     let batch = lanes.len();
     for (lane, found) in lanes.iter_mut().zip(&mut outcomes) {
         if let Ok((proposal, evaluated, outcome)) = found {
@@ -97,8 +97,8 @@ pub fn one_round_together(
             lane.generation.observe(lane.number(), proposal, evaluated, outcome);
         }
     }
-    times.other += clock.now() - telling;
-    Ok(lanes.iter_mut().zip(outcomes).map(|(lane, found)| lane.tell(found?, times)).collect())
+    times.other += clock.now() - observing;
+    Ok(lanes.iter_mut().zip(outcomes).map(|(lane, found)| lane.report(found?, times)).collect())
 }
 
 /// The draft of each lane.
@@ -112,14 +112,14 @@ fn propose(
     let drafting = lanes.iter_mut().zip(&desks).enumerate().map(|(own, (lane, desk))| {
         lane.generation.begin_draft(&BatchView { sequences: &sequences, own });
         lane.chance.begin_round(lane.number());
-        // A pass that nobody shares is made at once.
+        // A pass that no other lane could share runs at once.
         let desk = (!alone).then_some(desk);
         (lane.generation.propose_at(desk, lane.chance, clock), None)
     });
     let mut drafting = drafting.collect::<Vec<_>>();
     loop {
         for (draft, made) in drafting.iter_mut().filter(|(_, made)| made.is_none()) {
-            *made = draft.go_on();
+            *made = draft.resume();
         }
         if drafting.iter().all(|(_, made)| made.is_some()) {
             return Ok(drafting.into_iter().filter_map(|(_, made)| made).collect());
@@ -128,7 +128,7 @@ fn propose(
     }
 }
 
-/// What the target makes of each draft, in one pass.
+/// Evaluates all drafts with one pass of the target.
 fn evaluate(
     lanes: &mut [Lane<'_, '_>],
     proposals: &[Result<Proposal, Error>],
@@ -142,7 +142,7 @@ fn evaluate(
     Ok(evaluations)
 }
 
-/// What the verifier decides on each draft.
+/// The verifier's decision on each draft.
 fn verify(
     lanes: &mut [Lane<'_, '_>],
     proposals: Vec<Result<Proposal, Error>>,
@@ -177,7 +177,7 @@ impl<'a> Lane<'_, 'a> {
         Lane { generation, chance: &mut **chance, observer: &mut **observer, totals }
     }
 
-    /// Ends the text.
+    /// Ends the text stream and reports the last text.
     fn finish(&mut self) -> Result<(), Error> {
         self.generation.finish()?;
         self.observer.text(self.generation.take_text());
@@ -189,8 +189,8 @@ impl<'a> Lane<'_, 'a> {
         self.totals.target_forwards as u64
     }
 
-    /// Tells the observer of a round that took so long.
-    fn tell(
+    /// Reports a round with its times to the observer.
+    fn report(
         &mut self,
         (proposal, evaluated, mut outcome): (Proposal, Evaluated, Outcome),
         times: RoundTimes,

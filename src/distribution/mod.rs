@@ -1,11 +1,9 @@
 //! Probability distributions over the vocabulary.
 //!
-//! A [`Dist`] is checked once, when it is made, and is then known to be finite,
-//! non-negative and normalised.
-//! Its storage is private: weights of all tokens, in f64 for toy models and in
-//! f32 for real ones, or a short list of `(token, probability)` pairs after
-//! truncation.
-//! All sums are taken in f64, in a fixed order.
+//! A [`Dist`] is checked once, on construction, and is then known to be finite, non-negative and
+//! normalised. Its storage is private: weights of all tokens, in f64 for toy models and in f32 for
+//! real ones, or a short list of `(token, probability)` pairs after truncation. All sums are taken
+//! in f64, in a fixed order.
 
 mod support;
 mod weights;
@@ -234,7 +232,7 @@ impl Dist {
     pub fn overlap(&self, q: &Dist) -> f64 {
         if self.is_sparse() || q.is_sparse() {
             let (few, many) = if self.is_sparse() { (self, q) } else { (q, self) };
-            return few.beside(many).map(|(_, p, q)| p.min(q)).sum();
+            return few.joined(many).map(|(_, p, q)| p.min(q)).sum();
         }
         sum(&self.zip(q, f64::min))
     }
@@ -256,7 +254,7 @@ impl Dist {
     pub fn residual_of(&self, q: &Dist, factor: f64) -> Option<Dist> {
         let excess = |p: f64, q: f64| (p - factor * q).max(0.0);
         if self.is_sparse() {
-            let entries = self.beside(q).map(|(t, p, q)| (t, excess(p, q)));
+            let entries = self.joined(q).map(|(t, p, q)| (t, excess(p, q)));
             return Self::sparse(self.vocab, entries.collect()).ok();
         }
         Self::from_weights(self.zip(q, excess)).ok()
@@ -311,7 +309,7 @@ impl Dist {
 
     /// The tokens of positive probability with their probabilities here and in `q`,
     /// ascending.
-    fn beside<'d>(&'d self, q: &'d Dist) -> impl Iterator<Item = (Token, f64, f64)> + 'd {
+    fn joined<'d>(&'d self, q: &'d Dist) -> impl Iterator<Item = (Token, f64, f64)> + 'd {
         let mut rest = match &q.storage {
             Storage::Sparse(entries) => entries.as_slice(),
             Storage::Double(_) | Storage::Single(_) => &[],

@@ -1,7 +1,7 @@
 //! The iterator over the tokens of positive probability.
 
-/// One iterator for all storages: toy models ask for the few tokens of millions of
-/// distributions, for which a box each would cost more than the tokens.
+/// One iterator type for all storages. Toy models iterate over millions of distributions with few
+/// tokens, for which boxed iterators would cost more than the tokens.
 pub(super) enum Support<D, S, P> {
     Double(D),
     Single(S),
@@ -24,7 +24,7 @@ where
         }
     }
 
-    /// Decides on the storage once and not for every token.
+    /// Matches on the storage once instead of for every token.
     fn fold<B, F: FnMut(B, T) -> B>(self, init: B, f: F) -> B {
         match self {
             Self::Double(tokens) => tokens.fold(init, f),

@@ -7,8 +7,8 @@
 use super::{DistError, Storage, Token, check_entries};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 
-/// Number of tokens per block of sums. Drawing a token scans one block and not the
-/// whole vocabulary.
+/// Number of tokens per block of sums. Drawing a token scans one block instead of the whole
+/// vocabulary.
 pub(crate) const BLOCK: usize = 256;
 
 /// `p(x) = values[x] / norm`.
@@ -27,9 +27,9 @@ pub(crate) struct Blocks<T> {
     ends: Vec<f64>,
 }
 
-/// A number that weights are stored as.
+/// The number type of stored weights.
 pub(crate) trait Number: Copy + Into<f64> + Send + Sync + 'static {
-    /// Weights of this type as those of a distribution.
+    /// Wraps weights of this type as storage of a distribution.
     fn store(weights: TokenWeights<Self>) -> Storage;
 }
 
@@ -52,14 +52,14 @@ impl<T: Number> Blocks<T> {
         Self { values: Vec::with_capacity(len), ends }
     }
 
-    /// Adds the next [`BLOCK`] weights, or those that are left.
+    /// Adds the next [`BLOCK`] weights, or the remaining ones.
     #[inline(always)]
     pub(crate) fn push(&mut self, block: &[T]) {
         self.values.extend_from_slice(block);
         self.ends.push(self.ends.last().copied().unwrap_or(0.0) + block_sum(block));
     }
 
-    /// The weights, of which at least one is positive and none negative or infinite.
+    /// The weights. At least one must be positive, and none negative or infinite.
     pub(crate) fn into_weights(self) -> TokenWeights<T> {
         let Self { values, ends } = self;
         let norm = ends.last().copied().unwrap_or(0.0);
@@ -71,8 +71,7 @@ impl<T: Number> TokenWeights<T> {
     /// Weights of at least one token; the norm is their mass.
     ///
     /// # Errors
-    /// If one is negative or not finite, there is none, or their sum is not
-    /// finite.
+    /// If a weight is negative or not finite, there are no weights, or their sum is not finite.
     pub(super) fn new(values: Vec<T>) -> Result<Self, DistError> {
         let mut ends = Vec::with_capacity(values.len().div_ceil(BLOCK));
         let sound = IsaKind::active().run(BlockSums { values: &values, ends: &mut ends });

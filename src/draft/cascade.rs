@@ -1,11 +1,10 @@
 //! A draft model that is itself accelerated, exactly, by prompt lookup.
 //!
-//! The lookup guesses the draft model's next tokens, and one pass of the draft model
-//! computes the distributions after all of them. Every drafted token is drawn from the
-//! draft model's distribution; the guess only decides how many of these distributions
-//! one pass provides. Once a drawn token differs from the guess, the rest of the pass
-//! is useless. The drafts are the same, token for token, as those of the drafter
-//! `model`, but take fewer passes.
+//! The lookup guesses the draft model's next tokens, and one pass of the draft model computes the
+//! distributions after all of them. Every drafted token is drawn from the draft model's
+//! distribution; the guess only decides how many of these distributions one pass yields. The rows
+//! after the first drawn token that differs from the guess are useless. The drafts are the same,
+//! token for token, as those of the drafter `model`, but take fewer passes.
 
 use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
 use super::reader::Reader;
@@ -55,14 +54,14 @@ impl Cascade<'_> {
     /// The draft so far, extended by the tokens that the lookup predicts.
     fn guess(&self, round: &Round<'_, '_>, draft: &Draft) -> Draft {
         let drafted = draft.nodes().iter().map(|node| node.token);
-        let text = round.context.iter().copied().chain(drafted).collect::<Vec<_>>();
+        let sequence = round.context.iter().copied().chain(drafted).collect::<Vec<_>>();
         let mut guess = draft.clone();
         let mut parent = draft.len().checked_sub(1);
         let room = round.limit.saturating_sub(draft.len() + 1).min(self.guessed);
-        let Some(next) = self.lookup.find(&text) else { return guess };
+        let Some(next) = self.lookup.find(&sequence) else { return guess };
         for at in next..next + room {
-            // Past the end of the text, the copy continues with the tokens just copied.
-            let token = text.get(at).copied();
+            // Past the end of the sequence, the copy continues with the tokens just copied.
+            let token = sequence.get(at).copied();
             let token = token.unwrap_or_else(|| guess.node(at - round.context.len()).token);
             parent = Some(guess.certain(parent, token));
         }

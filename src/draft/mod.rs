@@ -48,11 +48,11 @@ use reader::Prediction;
 
 /// Proposes one draft per round.
 pub trait Drafter<'a>: std::fmt::Debug {
-    /// Called before the prefill: the text may come to so many tokens. See
+    /// Called before the prefill: the sequence may grow to `tokens` tokens. See
     /// [`crate::model::Session::expect`].
     ///
     /// # Errors
-    /// If the drafter's model has no memory for them.
+    /// If the drafter's model lacks the memory for them.
     fn expect(&mut self, tokens: usize) -> Result<(), Error> {
         let _ = tokens;
         Ok(())
@@ -102,8 +102,7 @@ pub struct Round<'a, 'r> {
     pub prompt_len: usize,
     /// Number of tokens in the vocabulary.
     pub vocab: usize,
-    /// The maximum depth of the draft: the policy's, or less where fewer tokens may
-    /// still be emitted.
+    /// The maximum depth of the draft: the policy's, or less if fewer tokens may still be emitted.
     pub limit: usize,
     /// The draft length policy, consulted before each further level.
     pub length: &'r mut dyn DraftLength,
@@ -116,19 +115,18 @@ pub struct Round<'a, 'r> {
     pub clock: &'r dyn Clock,
     /// Number of passes of the drafter's model so far.
     pub forwards: usize,
-    /// Where passes are asked for that other sequences may share; without it, each is made at
-    /// once.
+    /// The desk for passes that other sequences may share; without it, each pass runs at once.
     pub desk: Option<&'r PassDesk<'a>>,
 }
 
 impl Round<'_, '_> {
-    /// Whether to draft one level below what `draft` holds.
+    /// Whether to draft one level below the deepest one of `draft`.
     pub fn go_deeper(&mut self, draft: &Draft) -> bool {
         draft.depth() < self.limit && self.length.go_deeper(draft)
     }
 
-    /// Drafts a copy of the text from position `next` on. Past the end of the context it
-    /// continues with the tokens just copied, which extends periodic text.
+    /// Drafts a copy of the context from position `next` on. Past its end, it continues with the
+    /// tokens just copied, which extends periodic sequences.
     fn copy_from(&mut self, next: usize, draft: &mut Draft) {
         let mut parent = draft.len().checked_sub(1);
         for at in next.. {
@@ -253,7 +251,7 @@ pub fn without_repeats(target: &SamplingParams, params: Params) -> Params {
 /// What a drafter is built from.
 #[derive(Debug, Clone, Copy)]
 pub struct DrafterParams<'a, 's> {
-    /// The available models and texts.
+    /// The available models and text files.
     pub tools: Tools<'a>,
     /// How the target's logits become distributions.
     pub target_sampler: &'s Sampler,

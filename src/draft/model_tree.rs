@@ -15,8 +15,8 @@ const TREE: Param =
 pub(crate) const SIBLINGS: Param = Param::text(
     "siblings",
     AUTO,
-    "how children are chosen: independent, distinct, top_k, last_sampled, hub, or auto (what \
-     suits the verifier best)",
+    "how children are chosen: independent, distinct, top_k, last_sampled, hub, or auto (the \
+     kind that suits the verifier best)",
 );
 /// The kind of siblings that suits the verifier best.
 pub(crate) const AUTO: &str = "auto";
@@ -65,7 +65,7 @@ fn tree(params: &Params) -> Result<Vec<usize>, Error> {
 /// Parses the numbers of children per node, by depth.
 ///
 /// # Errors
-/// One sentence that names the key and the allowed values.
+/// A sentence that names the key and the allowed values.
 pub(crate) fn parse_tree(key: &str, text: &str) -> Result<Vec<usize>, Error> {
     let fault = |why: &str| {
         Error::setting(format!(

@@ -29,7 +29,8 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "ngram_lm",
     aliases: &["ngram_model"],
     params: &[ORDER, TEXT, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
-    summary: "an n-gram model with counts from a text file or from the text so far",
+    summary: "an n-gram model with counts from a text file, or from the prompt and the output \
+              so far",
     paper: "Leviathan et al. 2023, arXiv 2211.17192, Table 3 (unigram and bigram rows)",
     build: BuildDrafter {
         needs_model: false,
@@ -52,7 +53,7 @@ struct NgramLm {
     counts: Rc<Counts>,
     /// Whether the prompt and the output are counted.
     learns: bool,
-    /// Number of tokens of the text counted so far.
+    /// Number of tokens counted so far.
     read: usize,
     sampler: Sampler,
 }
@@ -71,29 +72,28 @@ impl Counts {
         Self { order, after: BTreeMap::new() }
     }
 
-    /// Counts the last token of `text` after each context of 0 to n − 1 tokens before
-    /// it.
-    pub(super) fn add(&mut self, text: &[Token]) {
-        let Some((&token, before)) = text.split_last() else { return };
+    /// Counts the last token of `sequence` after each context of 0 to n − 1 tokens before it.
+    pub(super) fn add(&mut self, sequence: &[Token]) {
+        let Some((&token, before)) = sequence.split_last() else { return };
         for n in 0..self.order.min(before.len() + 1) {
             let key = before[before.len() - n..].to_vec();
             *self.after.entry(key).or_default().entry(token).or_default() += 1;
         }
     }
 
-    /// The successors of the longest suffix of `text` that has been counted.
-    fn successors(&self, text: &[Token]) -> Option<&BTreeMap<Token, u32>> {
-        let longest = (self.order - 1).min(text.len());
-        (0..=longest).rev().find_map(|n| self.after.get(&text[text.len() - n..]))
+    /// The successors of the longest suffix of `sequence` that has been counted.
+    fn successors(&self, sequence: &[Token]) -> Option<&BTreeMap<Token, u32>> {
+        let longest = (self.order - 1).min(sequence.len());
+        (0..=longest).rev().find_map(|n| self.after.get(&sequence[sequence.len() - n..]))
     }
 }
 
 impl NgramLm {
-    fn learn(&mut self, text: &[Token]) {
+    fn learn(&mut self, sequence: &[Token]) {
         if self.learns {
             let counts = Rc::make_mut(&mut self.counts);
-            (self.read..text.len()).for_each(|at| counts.add(&text[..=at]));
-            self.read = text.len();
+            (self.read..sequence.len()).for_each(|at| counts.add(&sequence[..=at]));
+            self.read = sequence.len();
         }
     }
 
@@ -106,8 +106,8 @@ impl NgramLm {
     ) -> Result<Option<Rc<Dist>>, Error> {
         // The counts depend on the last few tokens only.
         let tail = round.context.len().saturating_sub(self.counts.order);
-        let text = [&round.context[tail..], drafted].concat();
-        let Some(next) = self.counts.successors(&text) else { return Ok(None) };
+        let sequence = [&round.context[tail..], drafted].concat();
+        let Some(next) = self.counts.successors(&sequence) else { return Ok(None) };
         let mut logits = vec![f64::NEG_INFINITY; round.vocab];
         for (&token, &count) in next {
             if let Some(logit) = logits.get_mut(token as usize) {

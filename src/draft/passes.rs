@@ -1,5 +1,5 @@
-//! A draft as a computation that pauses where it needs a pass of a model, so that passes of
-//! several sequences can be one.
+//! A draft as a computation that pauses when it needs a model's pass, so that several sequences can
+//! share passes.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::model::{Evaluation, LanguageModel, Session, Want, Work};
 use crate::tree::{Draft, Row};
 
-/// What a computation makes that pauses where it needs a pass; a draft, if nothing else is said.
+/// A computation, by default of a draft, that pauses when it needs a pass.
 #[must_use]
 pub struct Pausing<'f, T = Draft>(Pin<Box<dyn Future<Output = Result<T, Error>> + 'f>>);
 
@@ -25,25 +25,25 @@ impl<T> fmt::Debug for Pausing<'_, T> {
 }
 
 impl<'f, T> Pausing<'f, T> {
-    /// What a computation makes.
+    /// Wraps a computation.
     pub fn new(computation: impl Future<Output = Result<T, Error>> + 'f) -> Self {
         Self(Box::pin(computation))
     }
 
-    /// Goes on to the end, or until it needs a pass that its [`PassDesk`] has been asked for.
-    pub fn go_on(&mut self) -> Option<Result<T, Error>> {
+    /// Runs to the end, or until it has requested a pass at its [`PassDesk`].
+    pub fn resume(&mut self) -> Option<Result<T, Error>> {
         match Pin::new(self).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(made) => Some(made),
             Poll::Pending => None,
         }
     }
 
-    /// The result without a [`PassDesk`]: all passes are made at once.
+    /// The result without a [`PassDesk`]: passes run immediately.
     ///
     /// # Errors
     /// Those of the computation.
     pub fn at_once(mut self) -> Result<T, Error> {
-        self.go_on().unwrap_or_else(|| Err(Error::engine("a draft waits for a pass")))
+        self.resume().unwrap_or_else(|| Err(Error::engine("a draft waits for a pass")))
     }
 }
 
@@ -55,7 +55,7 @@ impl<T> Future for Pausing<'_, T> {
     }
 }
 
-/// Where the draft of one sequence asks for passes that other sequences may share.
+/// The desk at which a sequence's draft requests passes that other sequences may share.
 #[derive(Debug, Default)]
 pub struct PassDesk<'a> {
     wanted: RefCell<Option<WantedPass<'a>>>,
@@ -67,36 +67,36 @@ pub struct PassDesk<'a> {
 pub struct WantedPass<'a> {
     /// The model.
     pub model: &'a dyn LanguageModel,
-    /// The model's sequence.
+    /// The model's session.
     pub session: Rc<RefCell<Session>>,
     /// Its committed tokens.
     pub context: Vec<Token>,
     /// The draft so far.
     pub draft: Draft,
-    /// The rows that are needed.
+    /// The requested rows.
     pub rows: Vec<Row>,
 }
 
 impl<'a> PassDesk<'a> {
-    /// Asks for a pass, and waits for it.
+    /// Requests a pass and waits for its result.
     pub(super) async fn pass(&self, wanted: WantedPass<'a>) -> Evaluation {
         self.wanted.replace(Some(wanted));
         let made = || self.made.take().map_or(Poll::Pending, Poll::Ready);
         future::poll_fn(|_| made()).await
     }
 
-    /// What the draft waits for.
+    /// Takes the requested pass, if there is one.
     pub fn wanted(&self) -> Option<WantedPass<'a>> {
         self.wanted.take()
     }
 
-    /// Gives it what it has waited for.
+    /// Hands over the result of the requested pass.
     pub fn give(&self, made: Evaluation) {
         self.made.replace(Some(made));
     }
 }
 
-/// Makes the passes that drafts wait for: one for each model, over all that need it.
+/// Runs the requested passes: one per model, shared by all drafts that need it.
 ///
 /// # Errors
 /// If a model fails.

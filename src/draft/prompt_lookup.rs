@@ -79,13 +79,13 @@ impl PromptLookup {
     }
 
     /// The position after the match, where copying begins.
-    pub(super) fn find(&self, text: &[Token]) -> Option<usize> {
+    pub(super) fn find(&self, sequence: &[Token]) -> Option<usize> {
         // A longer n-gram cannot have occurred before.
-        let longest = self.max.min(text.len().saturating_sub(1));
+        let longest = self.max.min(sequence.len().saturating_sub(1));
         (self.min.max(1)..=longest).rev().find_map(|n| {
-            let key = &text[text.len() - n..];
+            let key = &sequence[sequence.len() - n..];
             // The windows before the last one, which is the key itself.
-            let mut earlier = text[..text.len() - 1].windows(n);
+            let mut earlier = sequence[..sequence.len() - 1].windows(n);
             let matches = |window: &[Token]| window == key;
             let at =
                 if self.leftmost { earlier.position(matches) } else { earlier.rposition(matches) };

@@ -1,5 +1,5 @@
-//! A draft model as drafters use it: it returns processed distributions and counts
-//! passes.
+//! A draft model behind the interface that drafters use: it returns processed distributions and
+//! counts passes.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ pub(super) struct Reader<'a> {
     model: &'a dyn LanguageModel,
     session: Rc<RefCell<Session>>,
     sampler: Sampler,
-    /// For the beliefs of a greedy sampler: the same at temperature 1 and without
+    /// For the beliefs of a greedy sampler: the same sampler at temperature 1 and without
     /// truncation.
     plain: Option<Sampler>,
     ranks: bool,
@@ -38,8 +38,8 @@ pub(super) struct Prediction {
 }
 
 impl Prediction {
-    /// Whether drafts are the most probable tokens and not draws; false as well if the
-    /// belief of a greedy sampler was not computed.
+    /// Whether drafts are the most probable tokens instead of draws. Also false if the belief of a
+    /// greedy sampler was not computed.
     pub(super) fn greedy(&self) -> bool {
         !Rc::ptr_eq(&self.dist, &self.belief)
     }

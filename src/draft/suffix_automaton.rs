@@ -1,7 +1,7 @@
-//! Copying what followed the first occurrence of the longest repeated suffix, found by
-//! a suffix automaton that grows with the text.
+//! Copies what followed the first occurrence of the longest repeated suffix, found by a suffix
+//! automaton that grows with the sequence.
 //!
-//! Every token costs amortised constant time, however long the text is.
+//! Every token costs amortised constant time, for any length of the sequence.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
         shape: |_| Ok(DraftShape::CERTAIN),
         make: |params| {
             let least = params.params.count(&LEAST);
-            Ok(Box::new(SuffixAutomaton { least, text: Automaton::default() }))
+            Ok(Box::new(SuffixAutomaton { least, automaton: Automaton::default() }))
         },
     },
 };
@@ -37,13 +37,13 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
 #[derive(Debug, Clone)]
 struct SuffixAutomaton {
     least: usize,
-    text: Automaton,
+    automaton: Automaton,
 }
 
 impl SuffixAutomaton {
-    fn read(&mut self, text: &[Token]) {
-        for &token in &text[self.text.read..] {
-            self.text.push(token);
+    fn read(&mut self, sequence: &[Token]) {
+        for &token in &sequence[self.automaton.read..] {
+            self.automaton.push(token);
         }
     }
 }
@@ -58,7 +58,7 @@ impl<'a> Drafter<'a> for SuffixAutomaton {
         Pausing::new(async move {
             self.read(round.context);
             let mut draft = Draft::empty(round.vocab);
-            if let Some(suffix) = self.text.repeated().filter(|s| s.longest >= self.least) {
+            if let Some(suffix) = self.automaton.repeated().filter(|s| s.longest >= self.least) {
                 round.copy_from(suffix.end + 1, &mut draft);
             }
             Ok(draft)
@@ -75,11 +75,11 @@ impl<'a> Drafter<'a> for SuffixAutomaton {
     }
 }
 
-/// A suffix automaton of the text read so far.
+/// A suffix automaton of the sequence read so far.
 #[derive(Debug, Clone)]
 struct Automaton {
     states: Vec<AutomatonState>,
-    /// The state of the whole text.
+    /// The state of the whole sequence.
     last: usize,
     /// Number of tokens read.
     read: usize,
@@ -94,7 +94,7 @@ struct AutomatonState {
     /// string.
     link: Option<usize>,
     next: BTreeMap<Token, usize>,
-    /// Where its first occurrence ends.
+    /// The end of its first occurrence.
     end: usize,
 }
 
@@ -105,7 +105,7 @@ impl Default for Automaton {
 }
 
 impl Automaton {
-    /// The longest suffix of the text that also occurred earlier. The whole text occurs
+    /// The longest suffix of the sequence that also occurred earlier. The whole sequence occurs
     /// once, so this is the longest suffix with more occurrences.
     fn repeated(&self) -> Option<&AutomatonState> {
         self.states[self.last].link.map(|link| &self.states[link])

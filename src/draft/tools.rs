@@ -1,4 +1,4 @@
-//! Models and texts that drafters are built from.
+//! Models and text files that drafters are built from.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,15 +9,15 @@ use super::ngram_lm::Counts;
 use crate::error::Error;
 use crate::model::{Codec, LanguageModel};
 
-/// Models and texts that a drafter may use. Building a drafter fails if one that it
-/// needs is absent.
+/// Models and text files that a drafter may use. Building a drafter fails if it needs a missing
+/// one.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tools<'a> {
     /// The draft model.
     pub draft: Option<&'a dyn LanguageModel>,
     /// The target, for drafters that read its distribution.
     pub target: Option<&'a dyn LanguageModel>,
-    /// Texts for drafters that count n-grams.
+    /// Text files for drafters that count n-grams.
     pub texts: Option<&'a Texts<'a>>,
 }
 
@@ -35,7 +35,7 @@ pub struct Texts<'a> {
 }
 
 impl<'a> Texts<'a> {
-    /// No files yet; texts will be read by `read_text` and tokenised by `codec`.
+    /// No files yet; they will be read by `read_text` and tokenised by `codec`.
     pub fn new(codec: &'a dyn Codec, read_text: ReadText) -> Self {
         Self { codec, read_text, read: RefCell::default(), counted: RefCell::default() }
     }

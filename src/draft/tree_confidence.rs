@@ -1,10 +1,10 @@
 //! A tree that grows where the draft model is confident.
 //!
-//! The value of a node is the product of the draft probabilities on its path. Level by
-//! level, the nodes with the largest values get their most probable children; in the
-//! end, the nodes with the largest values are proposed. A child's value never exceeds
-//! its parent's, and among equal values the earlier node is taken, so the proposed
-//! nodes form a tree. Nodes that can no longer be proposed are not added.
+//! The value of a node is the product of the draft probabilities on its path. Level by level, the
+//! nodes with the largest values get their most probable children. Of all nodes, those with the
+//! largest values are proposed. A child's value never exceeds its parent's, and among equal values
+//! the earlier node is taken, so the proposed nodes form a tree. Nodes that can no longer be
+//! proposed are not added.
 
 use std::rc::Rc;
 

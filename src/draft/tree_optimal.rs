@@ -1,9 +1,9 @@
 //! A tree whose shape is optimal for the acceptance observed so far and the measured
 //! cost of passes.
 //!
-//! Past rounds show how often the r-th sibling is kept and what a target pass costs, by
-//! its number of rows. The next tree maximises the expected accepted tokens plus one,
-//! divided by the expected time of the round.
+//! Past rounds show how often the r-th sibling is kept and what a target pass costs by its number
+//! of rows. The next tree maximises the expected accepted tokens plus one, divided by the expected
+//! time of the round.
 
 use std::collections::BTreeMap;
 

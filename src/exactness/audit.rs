@@ -1,5 +1,5 @@
-//! Misuse of randomness, which enumeration cannot see: a draw that is used
-//! twice is two independent decisions to the walk over outcomes.
+//! Audits the use of random numbers. Enumeration cannot detect a draw that is used twice: it treats
+//! both uses as independent decisions.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::{Dist, Token};
 
-/// A source of randomness that notes the address of every draw.
+/// A source of randomness that records the address of every draw.
 #[derive(Debug, Clone)]
 pub struct Audit<C> {
     inner: C,
@@ -16,21 +16,21 @@ pub struct Audit<C> {
     report: AuditReport,
 }
 
-/// What an audit found.
+/// The findings of an audit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditReport {
     /// Number of draws.
     pub draws: usize,
-    /// Number of races, which share their noise on purpose.
+    /// Number of races, which share their noise by design.
     pub races: usize,
-    /// The purposes that occurred.
+    /// The purposes of the draws.
     pub purposes: BTreeSet<Purpose>,
     /// Addresses that were drawn more than once, in the order of discovery.
     pub repeated: Vec<(u64, Site)>,
 }
 
 impl AuditReport {
-    /// Adds what was found in another generation.
+    /// Adds the findings of another generation.
     pub fn add(&mut self, other: &Self) {
         self.draws += other.draws;
         self.races += other.races;
@@ -45,7 +45,7 @@ impl<C> Audit<C> {
         Self { inner, round: 0, seen: BTreeSet::new(), report: AuditReport::default() }
     }
 
-    /// What was found so far.
+    /// The findings so far.
     pub fn report(&self) -> &AuditReport {
         &self.report
     }

@@ -1,6 +1,6 @@
-//! The bits of seeded uniforms, which no walk over outcomes sees: there a draw has
-//! the probability it should have. A generator with fewer bits than a double never
-//! draws what lies in the tail of a distribution.
+//! Checks the bits of seeded uniforms. Enumeration cannot check them: it assigns every outcome its
+//! exact probability. A generator with fewer bits than a double never draws tokens in the far tail
+//! of a distribution.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use crate::distribution::Dist;
 
 /// Bits of a uniform in `[0, 1)`.
 const BITS: usize = 53;
-/// Uniforms that are read: a bit that is 0 with probability 0.61 or 0.39 is found
-/// with probability 0.99, one that never changes always.
+/// Number of uniforms: a bit that is 0 with probability 0.61 or 0.39 is found with probability
+/// 0.99, and a constant bit always.
 const READ: usize = 1024;
 /// Fixed before the first run.
 const SEED: u64 = 2026;
 
-/// Whether the uniform of a site lies below a bound.
+/// Whether the uniform of a site is below a bound.
 type Below = fn(&mut dyn Chance, Site, f64) -> bool;
 
-/// The first bit of the uniforms of coins and of tokens that is not fair, counted
-/// from 1, with an adapter round the seeded generator. An address always has the
-/// same uniform, so it is read by halving.
+/// The first unfair bit, counted from 1, of the uniforms behind coins and token draws, with an
+/// adapter around the seeded generator. An address always yields the same uniform, so bisection
+/// reads its bits.
 pub(super) fn unfair_bit(wrap: WrapChance) -> Option<usize> {
     let coin: Below = |chance, site, bound| chance.bernoulli(site, bound);
     let token: Below = |chance, site, bound| {

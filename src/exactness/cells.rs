@@ -1,4 +1,4 @@
-//! What is certified: every method on every toy under every kind of sampling.
+//! The cells of a certificate: every method on every toy pair with every sampling setting.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ use crate::model::zoo::{OTHER_VOCABULARIES, TOYS, ToyEntry};
 use crate::params::Params;
 use crate::registry::Class;
 
-/// The longest chains, and how long they are in the complete product.
+/// The largest K of chains, and the largest K in the complete product.
 const MOST_TOKENS: usize = 5;
 const TOKENS: usize = 3;
-/// The most drafts of a round, as [`ExactnessCell::cost`] counts them, for a cell to be
-/// walked; and of one on a random toy.
+/// The most drafts per round, as counted by [`ExactnessCell::cost`], for a cell to be enumerated;
+/// and the same on random toys.
 const MOST_DRAFTS: usize = 729;
 const MOST_RANDOM_DRAFTS: usize = 300;
-/// Random toys in the full form and in the quick one.
+/// Number of random toys in the full form and in the quick form.
 const RANDOM_TOYS: [u32; 2] = [240, 40];
-/// The seed of K and the sampling on random toys.
+/// The seed that draws K and the sampling setting on random toys.
 const SEED: u64 = 2026;
 
-/// One enumeration to be done.
+/// One enumeration to run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExactnessCell {
     pub(super) method: Combination,
@@ -35,12 +35,12 @@ pub(super) struct ExactnessCell {
     pub(super) k: usize,
     /// Tokens of the prompt.
     pub(super) prompt: usize,
-    /// Whether texts may end before they are full.
+    /// Whether a completion can end before `max_tokens`.
     pub(super) ends: bool,
-    /// Whether the draft model has the target's vocabulary.
+    /// Whether the draft model shares the target's vocabulary.
     pub(super) vocabulary: Vocabulary,
     vocab: usize,
-    /// Tokens that are possible after a text.
+    /// The mean number of possible next tokens.
     choices: usize,
 }
 
@@ -58,10 +58,10 @@ impl ExactnessCell {
         Self { method, setting, place, k, prompt, ends, vocabulary, vocab, choices }
     }
 
-    /// Tokens of the joint distribution: a full first round, its bonus and at least one
-    /// token of the next round. One more, so that a full second round follows
-    /// an early rejection, where the number of outcomes allows it; and some more
-    /// for a length policy to learn from, on the chains that it is judged by.
+    /// Tokens of the joint distribution: a full first round, its bonus token and at least one token
+    /// of the next round. If the number of outcomes allows it, one more, so that a full second
+    /// round follows an early rejection. Cells that judge a length policy have further tokens for
+    /// it to learn from.
     pub(super) fn tokens(&self) -> usize {
         let further = match self.vocab.pow(self.nodes() as u32) {
             ..=8 if self.may_stop() => 6,
@@ -71,33 +71,32 @@ impl ExactnessCell {
         self.k + further
     }
 
-    /// Tokens of the joint distribution where it is sampled: one of the next round, too,
-    /// where there are few enough texts to be counted.
+    /// Tokens of the joint distribution of a sampled cell. They include one token of the next round
+    /// if there are few enough sequences to count.
     pub(super) fn sampled_tokens(&self) -> usize {
         let next = self.vocab.pow(self.k as u32 + 2) <= 256;
         self.k + if next { 2 } else { 1 }
     }
 
-    /// Whether it is on a toy that is there for a reason.
+    /// Whether its toy is one of the named ones.
     pub(super) fn is_named(&self) -> bool {
         matches!(self.place, Place::Named(_))
     }
 
-    /// Whether the length policy has anything to decide.
+    /// Whether the length policy makes decisions.
     pub(super) fn adapts(&self) -> bool {
         self.method.adapts()
     }
 
-    /// Whether any length policy but `fixed` may well end a draft before K: there is
-    /// more than one token to draft, the distributions that it sees are undecided,
-    /// and a walk is long enough to learn from.
+    /// Whether a length policy other than `fixed` should end some drafts before K: K is at least 2,
+    /// the draft's distributions are not one-hot, and the enumeration is long enough to learn from.
     pub(super) fn may_stop(&self) -> bool {
         let walked = self.claims() && !self.method.is_coupled();
         walked && self.adapts() && self.k >= 2 && self.method.proposer.draws_chains()
     }
 
-    /// Whether the method claims to have the target's distribution at this sampling. A
-    /// verifier that promises nothing is approximate.
+    /// Whether the method claims the target's distribution with this sampling setting. A verifier
+    /// of class X claims nothing.
     pub(super) fn claims(&self) -> bool {
         match self.method.verifier.entry.build.class {
             Class::D | Class::P => true,
@@ -106,12 +105,12 @@ impl ExactnessCell {
         }
     }
 
-    /// All settings that are not the defaults.
+    /// All settings that differ from the defaults.
     pub(super) fn params(&self) -> Params {
         set(self.method.params(), self.setting.draft)
     }
 
-    /// The properties whose pairs the quick form covers.
+    /// The factors whose pairs the quick form covers.
     pub(super) fn factors(&self) -> Vec<String> {
         vec![
             self.method.verifier.name(),
@@ -123,14 +122,14 @@ impl ExactnessCell {
         ]
     }
 
-    /// The same with the method as one property.
+    /// The same with the method as one factor.
     pub(super) fn factors_of_method(&self) -> Vec<String> {
         let [verifier, drafter, length, rest @ ..] = &self.factors()[..] else { return Vec::new() };
         [&[format!("{verifier}+{drafter}+{length}")], rest].concat()
     }
 
-    /// The number of tokens in the largest draft, of drafters of trees of a given
-    /// shape; of others the least that it may be.
+    /// The number of nodes of the largest draft. Exact for chains and for trees of a fixed shape,
+    /// and a lower bound for other drafters.
     fn nodes(&self) -> usize {
         match self.method.proposer.tree() {
             Some(tree) => {
@@ -144,22 +143,23 @@ impl ExactnessCell {
         }
     }
 
-    /// Roughly the number of drafts in the largest round.
+    /// The approximate number of drafts in the largest round.
     pub(super) fn cost(&self) -> usize {
         let own_trees = self.method.proposer.draws_trees() && self.method.proposer.tree().is_none();
         self.choices.pow(self.nodes() as u32 * if own_trees { 2 } else { 1 })
     }
 }
 
-/// The cells of the given methods. On the toys that are there for a reason, with
-/// the first length policy every cell of up to three tokens or levels; in the quick
-/// form, of longer chains, and where cells can only be sampled or claim nothing,
-/// all pairs of properties, each verifier with each drafter being one. With the
-/// other policies, which only stop drafting earlier, all pairs of properties; in
-/// the full form each verifier with each drafter and policy is one. Further
-/// settings of verifiers and policies are among those that are paired. The same follows, for
-/// methods that use a draft model, on toys whose draft has a vocabulary of its own. Random
-/// toys come last.
+/// The cells of the given methods, in this order:
+///
+/// - Named toys with the first length policy. The full form has every enumerated cell with up to
+///   three tokens or levels that claims exactness. Longer chains, sampled cells, cells without a
+///   claim and the quick form are reduced to pairs of factors, with the method as one factor.
+/// - Named toys with the other length policies, which only stop drafting earlier: pairs of factors.
+///   In the full form the method is one factor.
+/// - Named toys with further settings of verifiers and policies: pairs of factors.
+/// - The same on toys whose draft model has its own vocabulary, for methods that use a draft model.
+/// - Random toys.
 pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
     let readers = methods.iter().filter(|method| method.proposer.entry.build.needs_model);
     let readers = readers.copied().collect::<Vec<_>>();
@@ -171,7 +171,7 @@ pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
     .concat()
 }
 
-/// The cells on toys that are there for a reason.
+/// The cells on the given named toys.
 fn on_toys(methods: &[Combination], toys: &'static [ToyEntry], full: bool) -> Vec<ExactnessCell> {
     let complete = |methods: &[Combination]| complete(methods, toys, full);
     let (main, varied): (Vec<Combination>, Vec<_>) =
@@ -190,14 +190,14 @@ fn on_toys(methods: &[Combination], toys: &'static [ToyEntry], full: bool) -> Ve
     [walked, paired.concat()].concat()
 }
 
-/// Whether a method claims something that a walk can show.
+/// Whether a method makes a claim that enumeration can prove.
 fn is_walked(method: &Combination) -> bool {
     method.verifier.entry.build.class != Class::X && !method.is_coupled()
 }
 
 /// Every cell of the given methods on the given toys.
 fn complete(methods: &[Combination], toys: &'static [ToyEntry], full: bool) -> Vec<ExactnessCell> {
-    // What a cell knows of its toy is the same for all methods.
+    // The fields that depend on the toy are the same for all methods.
     let on_toy = |&method| {
         let on = |toy| ExactnessCell::new(method, &SETTINGS[0], Place::Named(toy), 1);
         toys.iter().map(on).collect::<Vec<_>>()
@@ -212,7 +212,7 @@ fn complete(methods: &[Combination], toys: &'static [ToyEntry], full: bool) -> V
         };
         let lengths = 1..=method.proposer.tree().map_or(most, |tree| tree.len());
         for on_toy in &on_toys {
-            // The rest would be the same cells twice.
+            // Settings that the drafter does not read would repeat cells.
             for setting in SETTINGS.iter().filter(|s| method.proposer.reads(s.draft)) {
                 let cell = |k| ExactnessCell { method, setting, k, ..*on_toy };
                 cells.extend(lengths.clone().map(cell));
@@ -223,8 +223,8 @@ fn complete(methods: &[Combination], toys: &'static [ToyEntry], full: bool) -> V
     cells
 }
 
-/// Every drafter on every random toy, in the quick form each toy with one drafter:
-/// verifiers and length policies take turns, K and the sampling are drawn.
+/// Every drafter on every random toy; in the quick form, one drafter per toy. Verifiers and length
+/// policies take turns. K and the sampling setting are random.
 fn on_random_toys(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
     let mut by_drafter = BTreeMap::<String, Vec<Combination>>::new();
     for method in methods.iter().filter(|m| m.proposer.proposes() && is_walked(m)) {
@@ -243,8 +243,8 @@ fn on_random_toys(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
     cells
 }
 
-/// A method on a random toy with a random K, as long as it can be walked, and a
-/// random sampling.
+/// A method on a random toy with a random sampling setting and a random K, reduced until the cell
+/// can be enumerated.
 fn drawn(method: Combination, toy: u32, drafter: usize) -> ExactnessCell {
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     rng.set_stream(u64::from(toy) << 16 | drafter as u64);

@@ -11,81 +11,81 @@ use super::monte_carlo::Fit;
 use super::mutants::MutantReport;
 use crate::model::Vocabulary;
 
-/// What is known of one cell.
+/// The verdict on one cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CertificateVerdict {
     /// The enumerated joint distribution equals the target's.
     Exact,
-    /// Sampled generations are what the distribution makes plausible.
+    /// Sampled generations are consistent with the target's distribution.
     Consistent,
-    /// Not claimed to be exact: the total variation is measured.
+    /// The method does not claim to be exact; its total variation is measured.
     Measured,
     /// Refuted, vacuous, or not runnable.
     Failed,
 }
 
 impl CertificateVerdict {
-    /// That of a goodness of fit, which failed if there is a reason.
+    /// The verdict of a goodness-of-fit test, which failed if there is a reason.
     pub(super) fn of_fit(reason: Option<&String>) -> Self {
         if reason.is_none() { Self::Consistent } else { Self::Failed }
     }
 }
 
-/// One method on one toy under one kind of sampling.
+/// One method on one toy with one sampling setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CertificateCell {
     /// Verifier, drafter and length policy.
     pub method: String,
     /// The verifier.
     pub verifier: &'static str,
-    /// Its settings, where they are not the defaults.
+    /// Its settings that differ from the defaults.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub verifier_settings: String,
     /// The drafter.
     pub drafter: &'static str,
-    /// Its settings, where they are not the defaults.
+    /// Its settings that differ from the defaults.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub settings: String,
     /// The length policy.
     pub length: &'static str,
-    /// Its settings, where they are not the defaults.
+    /// Its settings that differ from the defaults.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub length_settings: String,
-    /// What is guaranteed: D, G, P or X.
+    /// The guarantee class: D, G, P or X.
     pub class: String,
     /// The toy pair.
     pub toy: String,
-    /// Tokens of its prompt.
+    /// Number of tokens of its prompt.
     pub prompt: usize,
-    /// Whether a text may end early: the toy has an end token.
+    /// Whether the toy has an end token, so that a completion can end early.
     pub ends: bool,
-    /// `intersection` if the draft model has a vocabulary of its own.
+    /// `intersection` if the draft model has its own vocabulary.
     #[serde(skip_serializing_if = "Vocabulary::is_same")]
     pub vocabulary: Vocabulary,
-    /// The kind of sampling.
+    /// The sampling setting.
     pub sampler: &'static str,
     /// Draft length.
     #[serde(rename = "K")]
     pub k: usize,
-    /// What the distributions were that were decided between.
+    /// The kind of p and q in the verifier's decisions.
     pub kind: CellKind,
-    /// The share of decisions between soft, different, overlapping distributions.
+    /// The share of decisions in which p and q are soft, different and overlapping.
     pub soft: f64,
     /// Whether drafts may be trees.
     #[serde(skip)]
     pub branches: bool,
-    /// Whether the length policy ended a draft before K, where one may well do so.
+    /// Whether the length policy ended a draft before K; none for cells in which it need not.
     #[serde(skip)]
     pub stopped: Option<bool>,
-    /// Rounds walked, or generations sampled.
+    /// Number of enumerated rounds or sampled generations.
     pub paths: usize,
-    /// Total variation of the joint distribution from the target's; none where it was
-    /// sampled instead of enumerated.
+    /// Total variation between the joint distribution and the target's; none if the cell was
+    /// sampled.
     pub max_tv: Option<f64>,
     /// The smallest total variation that would have been refuted.
     pub min_detectable_tv: f64,
-    /// What came out.
+    /// The verdict.
     pub verdict: CertificateVerdict,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,28 +109,27 @@ impl CertificateCell {
     }
 }
 
-/// What came out of a goodness of fit on small models with random weights.
+/// A goodness-of-fit test on small models with random weights.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RealFit {
     /// Verifier, drafter and length policy.
     pub method: String,
-    /// The kind of sampling.
+    /// The sampling setting.
     pub sampler: &'static str,
     /// Draft length.
     #[serde(rename = "K")]
     pub k: usize,
-    /// Pearson's test of pairs of tokens, or of bins of tokens; none if the models
-    /// cannot be run.
+    /// Pearson's test on pairs of tokens or of token bins; none if the models cannot run.
     #[serde(flatten)]
     pub fit: Option<Fit>,
-    /// What came out.
+    /// The verdict.
     pub verdict: CertificateVerdict,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// What came out of a goodness of fit on a pair with its own prompts.
+/// A goodness-of-fit test on a given pair with its own prompts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PairFit {
     /// The target.
@@ -139,7 +138,7 @@ pub struct PairFit {
     pub draft: String,
     /// Verifier, drafter and length policy.
     pub method: String,
-    /// The kind of sampling.
+    /// The sampling setting.
     pub sampler: &'static str,
     /// Draft length.
     #[serde(rename = "K")]
@@ -148,36 +147,34 @@ pub struct PairFit {
     pub prompts: usize,
     /// Number of tokens.
     pub tokens: usize,
-    /// The mean total variation between p and q: how far off a method would be that kept
-    /// every draft.
+    /// The mean total variation between p and q: the error of a method that accepts every draft.
     pub draft_tv: Option<f64>,
-    /// Pearson's test of two tokens in a row; none if the models cannot be run.
+    /// Pearson's test on two consecutive tokens; none if the models cannot run.
     #[serde(flatten)]
     pub fit: Option<Fit>,
-    /// What came out.
+    /// The verdict.
     pub verdict: CertificateVerdict,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
-/// Everything that was checked.
+/// The results of all checks.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Certificate {
-    /// Whether every cell of the first length policy was walked, not only all
-    /// pairs of properties.
+    /// Whether every cell of the first length policy was enumerated, instead of pairs of factors.
     pub full: bool,
     /// The methods.
     pub cells: Vec<CertificateCell>,
-    /// Numbers that are known on paper.
+    /// Values with a closed form.
     pub forms: Vec<ClosedForm>,
-    /// Seeded texts of models with f32 logits against their distribution.
+    /// Goodness of fit of sampled completions of models with f32 logits.
     pub fits: Vec<RealFit>,
-    /// Seeded texts of the pair that was named against the target's distributions.
+    /// Goodness of fit of sampled completions of the given pair.
     pub pairs: Vec<PairFit>,
-    /// The known-wrong methods and what refutes them.
+    /// The known-wrong methods and the checks that refute them.
     pub mutants: Vec<MutantReport>,
-    /// Production code in their place, which nothing may refute.
+    /// Production code in place of the mutants, which no check may refute.
     pub controls: Vec<MutantReport>,
 }
 
@@ -226,8 +223,8 @@ impl Certificate {
             .collect()
     }
 
-    /// Every length policy with the number of cells in which it ended a draft
-    /// before K, of those in which it may well have.
+    /// For every length policy: the number of cells in which it ended a draft before K, and the
+    /// number of cells in which it should have.
     pub(super) fn stops(&self) -> Vec<(String, usize, usize)> {
         let judged = self.cells.iter().filter_map(|cell| Some((cell.policy(), cell.stopped?)));
         let judged = judged.collect::<Vec<_>>();
@@ -277,7 +274,7 @@ mod tests {
         }
     }
 
-    /// A quick certificate of these cells and forms and of nothing else.
+    /// A quick certificate with only these cells and forms.
     pub(in crate::exactness) fn certificate(
         cells: Vec<CertificateCell>,
         forms: Vec<ClosedForm>,

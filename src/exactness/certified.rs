@@ -1,5 +1,4 @@
-//! What the last full certificate says of every registered name, for `list`
-//! and the page of methods.
+//! The results of the last full certificate by registered name, for `list` and `docs/methods.md`.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,37 +6,36 @@ use super::certificate::{Certificate, CertificateCell, CertificateVerdict};
 use super::kind::CellKind;
 use crate::shown::count;
 
-/// What a certificate says of a verifier, a drafter or a length policy.
+/// The results of a verifier, a drafter, a length policy or a vocabulary in a certificate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Certified {
     /// `verifier`, `drafter`, `length` or `vocabulary`.
     pub kind: String,
-    /// Its name in the registry; `intersection` of a vocabulary.
+    /// Its name in the registry; `intersection` for a vocabulary.
     pub name: String,
-    /// What came out of all its cells.
+    /// The verdict over all its cells.
     pub verdict: CertificateVerdict,
-    /// Enumerated cells in which it takes part and p and q are soft, different and
-    /// overlap; for drafters and length policies those whose verifier claims to be
-    /// exact.
+    /// Number of its enumerated cells in which p and q are soft, different and overlapping. For
+    /// drafters and length policies, only cells whose verifier claims exactness count.
     pub soft: usize,
-    /// Those in which the draft is certain and the target is not.
+    /// Number of its enumerated cells in which the draft is one-hot and the target is not.
     pub certain_draft: usize,
-    /// All of them.
+    /// Number of its enumerated cells.
     pub walked: usize,
-    /// The same of sampled cells.
+    /// Number of its sampled cells.
     pub sampled: usize,
-    /// Rounds walked and generations sampled in them.
+    /// Number of rounds enumerated and generations sampled in its cells.
     pub paths: usize,
     /// The largest total variation of an enumerated joint distribution.
     pub max_tv: Option<f64>,
-    /// The smallest total variation that every sampled cell would have shown.
+    /// The smallest total variation that every sampled cell would have detected.
     pub sampled_tv: Option<f64>,
 }
 
 /// The committed summary of the last full certificate.
 const COMMITTED: &str = include_str!("../../docs/certified.csv");
 
-/// What the committed certificate says; nothing of names that are newer.
+/// The results in the committed certificate, which lacks names registered since.
 ///
 /// # Errors
 /// If a row is malformed.
@@ -50,7 +48,7 @@ fn read(summary: &str) -> Result<Vec<Certified>, csv::Error> {
 }
 
 impl Certified {
-    /// The verdict in a few words.
+    /// A short description of the verdict.
     pub fn words(&self) -> String {
         match self.verdict {
             CertificateVerdict::Exact => {
@@ -70,7 +68,7 @@ impl Certified {
         }
     }
 
-    /// How many cells were enumerated: what counts first.
+    /// The numbers of enumerated cells, the most informative kind first.
     fn walked_words(&self) -> String {
         let Self { soft, certain_draft, walked, .. } = *self;
         let part = |n, with| {
@@ -83,7 +81,8 @@ impl Certified {
         }
     }
 
-    /// How far sampled cells can be from the target's distribution; nothing without any.
+    /// The distance from the target's distribution that sampled cells exclude; none without sampled
+    /// cells.
     fn sampled_words(&self) -> Option<String> {
         // Rounded upwards: a bound.
         let percent = (self.sampled_tv? * 100.0).ceil();
@@ -116,7 +115,7 @@ impl Certified {
 }
 
 impl Certificate {
-    /// What is certified, by registered name, in the order of the cells.
+    /// The results by registered name, in the order of the cells.
     pub fn certified(&self) -> Vec<Certified> {
         let claimed = self.cells.iter().filter(|c| c.verdict != CertificateVerdict::Measured);
         let claimed = claimed.collect::<Vec<_>>();

@@ -1,5 +1,4 @@
-//! Certification: every cell enumerated, every method sampled and audited,
-//! every mutant refuted.
+//! Certification: enumerates every cell, samples and audits every method, and refutes every mutant.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -24,7 +23,7 @@ use crate::error::Error;
 use crate::model::zoo::TOYS;
 use crate::registry::UnknownName;
 
-/// Generations per goodness of fit in the quick form.
+/// Generations per goodness-of-fit test in the quick form.
 const RUNS: u32 = 10_000;
 
 /// What to certify.
@@ -33,35 +32,35 @@ pub struct CertifyOptions<'a> {
     /// Only methods with these parts, as in `rejection` or `token_match+model`;
     /// empty for all.
     pub methods: Vec<String>,
-    /// The complete cross product instead of all pairs of properties.
+    /// Whether to run the complete cross product instead of pairs of factors.
     pub full: bool,
-    /// A pair for goodness of fit, besides small models with random weights.
+    /// A pair for goodness of fit, in addition to small models with random weights.
     pub pair: Option<PairSample<'a>>,
 }
 
-/// How far a certification is.
+/// The progress of a certification.
 #[derive(Debug, Clone, Copy)]
 pub struct CertifyProgress {
-    /// Parts done.
+    /// Number of finished parts.
     pub done: usize,
-    /// Parts there are.
+    /// Number of all parts.
     pub total: usize,
 }
 
-/// Runs the certification on all cores, then the fits on the pair, whose models may use all
-/// cores themselves; `progress` is told on this thread.
+/// Runs the certification on all cores, then the fits on the pair, whose models may use all cores
+/// themselves. Calls `progress` on this thread.
 ///
 /// # Errors
-/// If a method is named that does not exist.
+/// If a named method does not exist.
 pub fn certify(
     options: &CertifyOptions<'_>,
     progress: &mut dyn FnMut(CertifyProgress),
 ) -> Result<Certificate, UnknownName> {
     let methods = Combination::matching(&options.methods)?;
     let runs = if options.full { 5 * RUNS } else { RUNS };
-    // The generator does not know the length policy: one of them is enough.
+    // The generator does not depend on the length policy: one policy is enough.
     let sampled = methods.iter().filter(|method| method.is_first_of_lengths(&methods));
-    // The slowest come first, so that no thread waits long for the last.
+    // The slowest parts come first, so that the threads finish at about the same time.
     let mut parts = Vec::new();
     #[cfg(feature = "engine")]
     parts.extend(real_cells(&methods, options.full).into_iter().map(CertifyPart::Fit));
@@ -79,7 +78,7 @@ pub fn certify(
     let total = parts.len() + pair_cells.len() * prompts;
     let mut results = run_all(&parts, &mut |done| progress(CertifyProgress { done, total }));
     let forms = closed_forms().unwrap_or_else(|error| {
-        // One that cannot be walked does not hold.
+        // A form that cannot be enumerated does not hold.
         vec![ClosedForm { name: error.to_string(), expected: 0.0, found: f64::NAN }]
     });
     let mut certificate = Certificate { full: options.full, forms, ..Certificate::default() };
@@ -116,7 +115,7 @@ enum CertifyPart {
     #[cfg(feature = "engine")]
     Fit(RealCell),
     Refute(Mutant),
-    /// Production code in the place of a mutant.
+    /// Production code in place of a mutant.
     Try(Mutant),
 }
 
@@ -128,7 +127,7 @@ enum PartResult {
     Control(MutantReport),
 }
 
-/// Runs all parts; `finished` is told how many are.
+/// Runs all parts. Calls `finished` with the number of finished parts.
 fn run_all(parts: &[CertifyPart], finished: &mut dyn FnMut(usize)) -> Vec<(usize, PartResult)> {
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
@@ -147,7 +146,7 @@ fn run_all(parts: &[CertifyPart], finished: &mut dyn FnMut(usize)) -> Vec<(usize
             let send = send.clone();
             Builder::new().spawn_scoped(scope, move || work(send)).is_ok()
         };
-        // Of threads that the system refuses the others do the work, or else this one.
+        // If the system refuses a thread, the others do its work; without any, this one does.
         if (0..workers).filter(start).count() > 0 {
             drop(send);
         } else {
@@ -176,14 +175,14 @@ impl CertifyPart {
             }
             #[cfg(feature = "engine")]
             CertifyPart::Fit(cell) => PartResult::Fit(cell.run()),
-            // One that cannot be run is not refuted: it counts as alive.
+            // A mutant that cannot run is not refuted: it counts as surviving.
             CertifyPart::Refute(mutant) => PartResult::Mutant(report(mutant, &[])),
             CertifyPart::Try(mutant) => PartResult::Control(report(mutant, &["an error"])),
         }
     }
 }
 
-/// What refutes a mutant; `otherwise` if it cannot be run.
+/// The checks that refute a mutant; `otherwise` if it cannot run.
 fn report(mutant: &Mutant, otherwise: &[&'static str]) -> MutantReport {
     refute(mutant).unwrap_or_else(|_| MutantReport {
         name: mutant.name,

@@ -1,9 +1,7 @@
-//! Closed forms for chains: what the acceptance of a method must be, computed
-//! from the tables alone.
+//! Closed forms for chains: the expected acceptance of a method, computed from the tables alone.
 //!
-//! A distribution can be right while speculation is worth less than it should be (a
-//! bonus token that is never drawn changes no probability), so E\[L\] is
-//! checked as well.
+//! A method can have the right distribution and still accept too little: never drawing the bonus
+//! token changes no probability. So E\[L\] is checked, too.
 
 use std::collections::BTreeMap;
 
@@ -14,20 +12,19 @@ use crate::error::Error;
 use crate::model::{LanguageModel, Toy};
 use crate::sampling::Sampler;
 
-/// How likely a drafted chain is kept down to a token.
+/// The probability that a drafted chain is accepted up to a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     /// Token by token, with min(1, p/q): Leviathan et al. 2023, arXiv 2211.17192.
     Rejection,
-    /// Token by token, with p: the target's own draw must be the same token.
+    /// Token by token, with p: the target must draw the same token.
     Match,
     /// As a whole, with w ← min(1, w·p/q): Sun et al. 2024, arXiv 2403.10444.
     Block,
 }
 
 impl Rule {
-    /// The rule of a registered verifier on a chain, where a closed form is
-    /// known.
+    /// The rule of a registered verifier on a chain; none without a known closed form.
     pub fn of(verifier: &str) -> Option<Self> {
         match verifier {
             "rejection" | "k_seq" | "spechub" | "greedy_multi" => Some(Rule::Rejection),
@@ -37,7 +34,7 @@ impl Rule {
         }
     }
 
-    /// The probability down to a token, from that of its parent.
+    /// The probability of accepting up to a token, from that of its parent.
     fn kept(self, w: f64, p: f64, q: f64) -> f64 {
         match self {
             Rule::Rejection => w * (p / q).min(1.0),
@@ -72,8 +69,8 @@ impl ChainCase<'_> {
         self.walk(self.prompt.to_vec(), k, rule, 1.0, &[])
     }
 
-    /// E\[L\]: the expected number of tokens of the first round. A token follows
-    /// those that are accepted unless one of them ends the text.
+    /// E\[L\]: the expected number of tokens of the first round. One more token follows the
+    /// accepted ones unless one of them is an end token.
     ///
     /// # Errors
     /// As [`Self::expected_accepted`].
@@ -93,11 +90,14 @@ impl ChainCase<'_> {
         let mut bound = 0.0;
         for _ in 0..k {
             let mut next = BTreeMap::new();
-            for (text, (p_text, q_text)) in &level {
-                let target = self.target_row(text)?;
-                for (token, q) in self.draft_row(text)? {
+            for (sequence, (p_sequence, q_sequence)) in &level {
+                let target = self.target_row(sequence)?;
+                for (token, q) in self.draft_row(sequence)? {
                     let p = target.get(&token).copied().unwrap_or(0.0);
-                    next.insert([&text[..], &[token]].concat(), (p_text * p, q_text * q));
+                    next.insert(
+                        [&sequence[..], &[token]].concat(),
+                        (p_sequence * p, q_sequence * q),
+                    );
                 }
             }
             bound += next.values().map(|(p, q): &(f64, f64)| p.min(*q)).sum::<f64>();
@@ -106,11 +106,10 @@ impl ChainCase<'_> {
         Ok(bound)
     }
 
-    /// The expected number of accepted tokens up to the first of `ends`, which is
-    /// not counted.
+    /// The expected number of accepted tokens before the first of `ends`.
     fn walk(
         &self,
-        text: Vec<Token>,
+        sequence: Vec<Token>,
         k: usize,
         rule: Rule,
         w: f64,
@@ -119,25 +118,25 @@ impl ChainCase<'_> {
         if k == 0 || w == 0.0 {
             return Ok(0.0);
         }
-        let target = self.target_row(&text)?;
+        let target = self.target_row(&sequence)?;
         let mut expected = 0.0;
-        for (token, q) in self.draft_row(&text)? {
+        for (token, q) in self.draft_row(&sequence)? {
             if ends.contains(&token) {
                 continue;
             }
             let w = rule.kept(w, target.get(&token).copied().unwrap_or(0.0), q);
-            let text = [&text[..], &[token]].concat();
-            expected += q * (w + self.walk(text, k - 1, rule, w, ends)?);
+            let sequence = [&sequence[..], &[token]].concat();
+            expected += q * (w + self.walk(sequence, k - 1, rule, w, ends)?);
         }
         Ok(expected)
     }
 
-    fn target_row(&self, text: &[Token]) -> Result<BTreeMap<Token, f64>, Error> {
-        let dist = row(self.target, self.target_sampler, self.prompt.len(), text)?;
+    fn target_row(&self, sequence: &[Token]) -> Result<BTreeMap<Token, f64>, Error> {
+        let dist = row(self.target, self.target_sampler, self.prompt.len(), sequence)?;
         Ok(dist.into_iter().collect())
     }
 
-    fn draft_row(&self, text: &[Token]) -> Result<Vec<(Token, f64)>, Error> {
-        row(self.draft, self.draft_sampler, self.prompt.len(), text)
+    fn draft_row(&self, sequence: &[Token]) -> Result<Vec<(Token, f64)>, Error> {
+        row(self.draft, self.draft_sampler, self.prompt.len(), sequence)
     }
 }

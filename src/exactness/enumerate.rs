@@ -1,14 +1,13 @@
-//! The exact joint distribution of a method, by walking the production round through
-//! every outcome.
+//! Computes the exact joint distribution of a method by running the production round with every
+//! outcome of every draw.
 //!
-//! Whole generations have too many outcomes (3 tokens, K = 3: 2·10⁹ paths), so
-//! rounds are walked from a frontier in which equal states are merged, and what
-//! the verifier can decide about a draft is walked from one pass over it. Equal
-//! means equal committed tokens and equal [`Generation::state_key`], which
-//! includes the caches: a stale cache row keeps two states apart. A round's time
-//! is that of its passes on a virtual clock, as it is for whole generations, so
-//! what learns from times learns, and equal rounds take equal times.
-//! [`super::replay`] walks small generations without merging and must agree.
+//! Whole generations have too many outcomes (3 tokens, K = 3: 2·10⁹ paths). So the walk proceeds
+//! round by round from a frontier of states, in which equal states are merged. All decisions of the
+//! verifier about a draft share one target pass. States are equal if their committed tokens and
+//! their [`Generation::state_key`] are equal. The key includes the caches, so a stale cache row
+//! makes two states differ. A virtual clock times the passes of a round, as in whole generations,
+//! so policies that learn from times do learn, and equal rounds take equal times. [`super::replay`]
+//! enumerates small generations without merging and must agree.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -24,10 +23,10 @@ use crate::error::Error;
 use crate::model::{KvCache, LanguageModel, evaluate_one};
 use crate::round::{RoundEvent, RoundTimes, Verdict};
 
-/// An adapter round a source of randomness.
+/// An adapter around a source of randomness.
 pub(super) type WrapChance = for<'c> fn(&'c mut dyn Chance) -> Box<dyn Chance + 'c>;
 
-/// An adapter round the cache of a sequence.
+/// An adapter around the cache of a sequence.
 pub(super) type WrapCache = fn(Box<dyn KvCache>) -> Box<dyn KvCache>;
 
 /// The adapter that changes nothing.
@@ -35,35 +34,35 @@ pub(super) fn straight<'c>(inner: &'c mut dyn Chance) -> Box<dyn Chance + 'c> {
     Box::new(inner)
 }
 
-/// What an enumeration found.
+/// The result of an enumeration.
 #[derive(Debug, Clone, Default)]
 pub struct Enumeration {
     /// The joint distribution of all tokens up to `max_tokens`.
     pub dist: JointDistribution,
-    /// What happened in the rounds.
+    /// Expected counts over the rounds.
     pub tally: Tally,
-    /// Number of paths walked, one round each.
+    /// Number of enumerated paths, one round each.
     pub paths: usize,
-    /// Number of states a round began in, as often as they were walked.
+    /// Number of states from which rounds were enumerated. A state counts each time.
     pub states: usize,
-    /// Some walk raced twice at one position, so the distribution must not be trusted.
+    /// Whether some path raced twice at one position, which makes the distribution invalid.
     pub coupled: bool,
-    /// A draft had a shape that the verifier does not support.
+    /// Whether a draft had a shape that the verifier does not support.
     pub unsupported: bool,
 }
 
-/// Number of new tokens, all tokens, and the state's key.
+/// The number of new tokens, all tokens, and the state key.
 type GenerationState = (usize, Vec<Token>, Vec<u8>);
 
-/// States that are kept at once, of some kilobytes each. What learns from every
-/// round leaves few states to be merged and would fill the memory with them.
+/// The largest number of states kept at once, of some kilobytes each. If a policy learns from every
+/// round, few states are equal, and without a limit they would fill the memory.
 const MOST_STATES: usize = 20_000;
 
-/// Walks `generation`, which must be fresh, to `max_tokens` through every
-/// outcome. `probes` see every walked round.
+/// Enumerates `generation`, which must be fresh, up to `max_tokens`. `probes` see every enumerated
+/// round.
 ///
 /// # Errors
-/// If a model fails or logits are no distribution.
+/// If a model fails or logits yield no distribution.
 pub fn enumerate<'a>(
     target: &'a dyn LanguageModel,
     generation: Generation<'a>,
@@ -72,7 +71,7 @@ pub fn enumerate<'a>(
     walk(target, generation, probes, None)
 }
 
-/// As [`enumerate`], with an adapter round the chance of every round.
+/// As [`enumerate`], with an adapter around the source of randomness of every round.
 pub(super) fn walk<'a>(
     target: &'a dyn LanguageModel,
     generation: Generation<'a>,
@@ -82,7 +81,7 @@ pub(super) fn walk<'a>(
     walk_within(target, generation, probes, wrap, MOST_STATES)
 }
 
-/// As [`walk`], with about `most` states at once.
+/// As [`walk`], keeping about `most` states at once.
 fn walk_within<'a>(
     target: &'a dyn LanguageModel,
     mut generation: Generation<'a>,
@@ -146,9 +145,9 @@ fn walk_within<'a>(
     Ok(found)
 }
 
-/// The shortest state: rounds only add tokens, so it has all its mass already.
-/// With too many of them the longest, which is soon at its end; where it comes up
-/// once more it is walked once more, with that mass.
+/// The shortest state: rounds only add tokens, so its mass is complete. If there are too many
+/// states, the longest one, which ends soon. If later paths reach that state again, it is
+/// enumerated again with their mass.
 fn next_state<S>(
     frontier: &mut BTreeMap<GenerationState, S>,
     most: usize,
@@ -161,7 +160,7 @@ fn state(generation: &mut Generation<'_>) -> Result<GenerationState, Error> {
     Ok((generation.new_tokens().len(), generation.tokens().to_vec(), key))
 }
 
-/// The rounds from one state, in production code under every outcome of every draw.
+/// Runs the production rounds from one state with every outcome of every draw.
 struct Walk<'w, 'a> {
     target: &'w dyn LanguageModel,
     clock: &'w dyn Clock,
@@ -171,7 +170,7 @@ struct Walk<'w, 'a> {
     round: u64,
 }
 
-/// A round up to the verifier's decision.
+/// A round before the verifier's decision.
 struct Drafted<'a> {
     generation: Generation<'a>,
     proposal: Proposal,
@@ -180,7 +179,7 @@ struct Drafted<'a> {
 }
 
 impl<'a> Walk<'_, 'a> {
-    /// Proposes a draft and lets the target evaluate it.
+    /// Proposes a draft and evaluates it with the target.
     fn draft(&mut self) -> Result<Drafted<'a>, Error> {
         let mut generation = self.begun.fork()?;
         let mut chance = self.wrap.unwrap_or(straight)(&mut self.chance);
@@ -190,20 +189,20 @@ impl<'a> Walk<'_, 'a> {
         let drafted = self.clock.now();
         let evaluation = evaluate_one(self.target, generation.work(&proposal))?;
         self.clock.forward(Who::Target, evaluation.computed);
-        // A virtual clock moves in passes only: all the rest takes no time.
+        // A virtual clock advances in passes only: everything else takes no time.
         let target = self.clock.now() - drafted;
         let times = RoundTimes { draft: drafted - begun, target, ..RoundTimes::default() };
         let evaluated = generation.evaluated(&proposal, evaluation)?;
         Ok(Drafted { generation, proposal, evaluated, times })
     }
 
-    /// What the verifier decides on this path.
+    /// The verifier's decision on this path.
     fn verdict(&mut self, drafted: &Drafted<'_>) -> Result<Verdict, Error> {
         let Drafted { generation, proposal, evaluated, .. } = drafted;
         let Some(wrap) = self.wrap else {
             return Ok(generation.verify(proposal, evaluated, &mut self.chance));
         };
-        // An adapter may go by what it drew for the draft, so it draws that once more.
+        // An adapter may depend on its draws for the draft, so it repeats them.
         self.chance.restart();
         let mut chance = wrap(&mut self.chance);
         chance.begin_round(self.round);
@@ -252,7 +251,7 @@ mod tests {
     use crate::model::zoo;
 
     #[test]
-    fn a_walk_that_keeps_few_states_finds_the_same_distribution() {
+    fn keeping_few_states_yields_the_same_distribution() {
         let pair = zoo::toy("mixed").unwrap();
         let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
         let spec = MethodSpec { num_speculative_tokens: 2, ..MethodSpec::default() };
@@ -262,7 +261,7 @@ mod tests {
             walk_within(&target, generation, &mut [], None, most).unwrap()
         };
         let (roomy, cramped) = (walked(MOST_STATES), walked(3));
-        assert!(cramped.states > roomy.states, "states come up again");
+        assert!(cramped.states > roomy.states, "some states are enumerated again");
         assert!(Gap::between(&cramped.dist, &roomy.dist).is_zero());
         assert!((cramped.tally.accepted - roomy.tally.accepted).abs() < 1e-12);
     }

@@ -1,4 +1,4 @@
-//! Which methods and kinds of sampling are tried in goodness of fit, and how their texts begin.
+//! The methods and sampling settings of goodness-of-fit tests, and the state after their prefill.
 
 use super::methods::Combination;
 use crate::clock::{VirtualClock, VirtualCosts};
@@ -10,14 +10,14 @@ use crate::registry::{Class, Entry};
 use crate::sampling::SamplingParams;
 use crate::verify::{BuildVerifier, VERIFIERS};
 
-/// A kind of sampling, by name.
+/// A sampling setting with its name.
 pub(super) type Sampling = (&'static str, SamplingParams);
-/// Few tokens, each told apart; and all, in bins.
+/// Eight tokens, counted one by one; and all tokens, counted in bins.
 pub(super) const FEW: Sampling =
     ("top_k=8", SamplingParams { top_k: 8, ..SamplingParams::NEUTRAL });
 pub(super) const ALL: Sampling = ("T=1", SamplingParams::NEUTRAL);
 
-/// Every exact verifier with a chain or with a tree of drafts.
+/// Every exact verifier with a chain or with a tree as draft.
 pub(super) fn tried(methods: &[Combination], tree: bool) -> Vec<Combination> {
     let of = |verifier: &Entry<BuildVerifier>| {
         let own = methods.iter().filter(|m| m.verifier.entry.name == verifier.name);
@@ -26,8 +26,7 @@ pub(super) fn tried(methods: &[Combination], tree: bool) -> Vec<Combination> {
     VERIFIERS.iter().filter_map(of).collect()
 }
 
-/// Whether a method drafts a chain or a tree of two levels with a model of its own
-/// and claims to be exact.
+/// Whether a method drafts a chain or a tree of two levels with a draft model and claims exactness.
 fn is_tried(method: &Combination, methods: &[Combination]) -> bool {
     let drafts = match method.proposer.tree() {
         Some(tree) => tree == [2, 2],
@@ -37,7 +36,7 @@ fn is_tried(method: &Combination, methods: &[Combination]) -> bool {
     drafts && exact && method.has_first_settings() && method.is_first_of_lengths(methods)
 }
 
-/// The method with drafts of `k` tokens, or trees of as many levels.
+/// The method with drafts of `k` tokens, or trees of `k` levels.
 pub(super) fn spec(method: &Combination, k: usize, sampling: Sampling) -> MethodSpec {
     MethodSpec {
         drafter: method.proposer.entry.name.to_owned(),
@@ -49,8 +48,8 @@ pub(super) fn spec(method: &Combination, k: usize, sampling: Sampling) -> Method
     }
 }
 
-/// A generation of `tokens` tokens after its prefill: every text is a copy of it and need
-/// not read the prompt again.
+/// A generation of `tokens` tokens after its prefill. Every sampled completion starts from a copy
+/// of it, so the prompt is read once.
 pub(super) fn prefilled<'a>(
     [target, draft]: [&'a dyn LanguageModel; 2],
     spec: &MethodSpec,

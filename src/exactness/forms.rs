@@ -1,4 +1,4 @@
-//! Numbers that are known on paper, found again by walking production rounds.
+//! Values with a closed form, compared with enumerated production rounds.
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -15,25 +15,25 @@ use crate::params::{Params, Value};
 use crate::round::RoundEvent;
 use crate::verify::ceiling;
 
-/// A number known on paper, and what the walk finds.
+/// A value with a closed form, and its value by enumeration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClosedForm {
-    /// What it is.
+    /// Its name.
     pub name: String,
-    /// Its value on paper.
+    /// Its value by the closed form.
     pub expected: f64,
     /// Its value by enumeration.
     pub found: f64,
 }
 
 impl ClosedForm {
-    /// Whether both agree to the rounding of sums.
+    /// Whether both agree up to rounding.
     pub fn holds(&self) -> bool {
         !off((self.expected - self.found).abs())
     }
 }
 
-/// Two distributions, the target's and the draft's, without context.
+/// The distributions of the target and the draft, independent of the context.
 type Distributions<'l> = (&'l [f64], &'l [f64]);
 
 /// The example of the block verification paper.
@@ -44,10 +44,10 @@ const F2: Distributions<'static> = (&[0.5, 0.3, 0.2], &[0.2, 0.3, 0.5]);
 /// Random pairs of distributions for the ordering of verifiers, and their seed.
 const RANDOM: (usize, u64) = (100, 2026);
 
-/// All of them.
+/// All closed forms.
 ///
 /// # Errors
-/// If a method cannot be run.
+/// If a method cannot run.
 pub(super) fn closed_forms() -> Result<Vec<ClosedForm>, Error> {
     // ρ* of two drafts solves a quadratic equation in both fixtures.
     let (rho_1, rho_2) = ((5.0 + f64::sqrt(13.0)) / 6.0, 0.9 + f64::sqrt(0.31));
@@ -94,7 +94,7 @@ pub(super) fn closed_forms() -> Result<Vec<ClosedForm>, Error> {
     Ok(forms)
 }
 
-/// The total variations of mutants that are known on paper.
+/// The total variations of mutants that have a closed form.
 pub(super) fn on_paper(mutants: &[MutantReport]) -> Vec<ClosedForm> {
     let form = |mutant: &MutantReport| {
         let name = format!("TV of one token of {}", mutant.name);
@@ -104,8 +104,8 @@ pub(super) fn on_paper(mutants: &[MutantReport]) -> Vec<ClosedForm> {
     mutants.iter().filter_map(form).collect()
 }
 
-/// By how much rejection sampling of independent siblings ever accepts more than
-/// K-SEQ, or K-SEQ more than the ceiling: by nothing.
+/// The largest excess of rejection sampling of independent siblings over K-SEQ, or of K-SEQ over
+/// the ceiling. It must be 0.
 fn ordering() -> Result<ClosedForm, Error> {
     let mut rng = ChaCha8Rng::seed_from_u64(RANDOM.1);
     let mut found = 0.0;
@@ -119,7 +119,7 @@ fn ordering() -> Result<ClosedForm, Error> {
     }
     let name =
         format!("rejection <= k_seq <= ceiling on {} random distributions: excess", RANDOM.0);
-    // An excess below the rounding of sums is none.
+    // An excess within rounding counts as 0.
     Ok(ClosedForm { name, expected: 0.0, found: if off(found) { found } else { 0.0 } })
 }
 
@@ -139,7 +139,7 @@ fn level(verifier: &str, siblings: &str, tree: &str) -> MethodSpec {
     MethodSpec { drafter: "model_tree".to_owned(), params, ..chain(verifier, 1) }
 }
 
-/// What is expected of the first round.
+/// Expected values of the first round.
 #[derive(Debug, Clone, Copy)]
 struct Walked {
     accepted: f64,
@@ -156,8 +156,7 @@ fn walk((p, q): Distributions<'_>, spec: MethodSpec) -> Result<Walked, Error> {
     Ok(Walked { accepted: found.tally.first_accepted, ceiling: root.0 })
 }
 
-/// The expected ceiling at the root of the first round; not a number if one is
-/// not known.
+/// The expected ceiling at the root of the first round; NaN if a ceiling is unknown.
 #[derive(Debug)]
 struct Root(f64);
 

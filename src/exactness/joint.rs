@@ -1,4 +1,4 @@
-//! The joint distribution of the first N tokens, as a table, and how two of them differ.
+//! The joint distribution of the first N tokens as a table, and the difference between two of them.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,7 @@ use crate::error::Error;
 use crate::model::{LanguageModel, Toy};
 use crate::sampling::{History, Logits, Sampler};
 
-/// Probability of every possible continuation of N tokens, or of fewer that end the
-/// text.
+/// Probability of every possible completion of N tokens, or of fewer if an end token comes earlier.
 pub type JointDistribution = BTreeMap<Vec<Token>, f64>;
 
 /// The largest difference that rounding may cause: a probability is a sum of at
@@ -17,44 +16,44 @@ pub type JointDistribution = BTreeMap<Vec<Token>, f64>;
 /// two orders of magnitude below this.
 pub const TOLERANCE: f64 = 1e-12;
 
-/// Whether an error is more than rounding; what is not a number is.
+/// Whether an error exceeds rounding. NaN does.
 pub(super) fn off(error: f64) -> bool {
     error.is_nan() || error > TOLERANCE
 }
 
-/// The larger of two errors; what is not a number is larger than any, where
-/// `f64::max` would pass it over.
+/// The larger of two errors. NaN is the largest, whereas `f64::max` ignores it.
 pub(super) fn worse(a: f64, b: f64) -> f64 {
     if a.is_nan() || b <= a { a } else { b }
 }
 
-/// The distribution of ancestral sampling from the processed target: the definition
-/// that every lossless method is held against.
+/// The distribution of ancestral sampling from the processed target: the reference for every
+/// lossless method.
 ///
-/// It is read straight from the toy's table. No session, cache, draft or decode
-/// loop takes part, so none of their mistakes can be on both sides. A text goes on
-/// to `tokens`, or to the first token that ends it.
+/// It is read directly from the toy's table, without a session, a cache, a draft or the decode
+/// loop, so none of their mistakes can affect both sides. A completion has `tokens` tokens, or ends
+/// with the first end token.
 ///
 /// # Errors
-/// If the sampler leaves no token at some context.
+/// If the sampler leaves no token in some context.
 pub fn target_distribution(
     target: &Toy,
     sampler: &Sampler,
     prompt: &[Token],
     tokens: usize,
 ) -> Result<JointDistribution, Error> {
-    let ended = |text: &[Token]| text.last().is_some_and(|t| target.info().eos.contains(t));
+    let ended =
+        |completion: &[Token]| completion.last().is_some_and(|t| target.info().eos.contains(t));
     let mut dist = JointDistribution::from([(Vec::new(), 1.0)]);
     for _ in 0..tokens {
         let mut longer = JointDistribution::new();
-        for (text, mass) in dist {
-            if ended(&text) {
-                longer.insert(text, mass);
+        for (completion, mass) in dist {
+            if ended(&completion) {
+                longer.insert(completion, mass);
                 continue;
             }
-            let context = [prompt, &text].concat();
+            let context = [prompt, &completion].concat();
             for (token, p) in row(target, sampler, prompt.len(), &context)? {
-                longer.insert([&text[..], &[token]].concat(), mass * p);
+                longer.insert([&completion[..], &[token]].concat(), mass * p);
             }
         }
         dist = longer;
@@ -78,24 +77,23 @@ pub(super) fn row(
     Ok(dist.support().collect())
 }
 
-/// How far a distribution is from the one it should be.
+/// The difference between a distribution and the expected one.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Gap {
     /// Total variation of the joint distributions.
     pub tv_joint: f64,
-    /// Total variation of the first token alone: what a test that looks at one
-    /// token would see.
+    /// Total variation of the first token alone: what a test of single tokens would detect.
     pub tv_first_token: f64,
-    /// The largest difference at one sequence.
+    /// The largest difference in the probability of one sequence.
     pub max_error: f64,
-    /// How far the mass of the found distribution is from one.
+    /// The difference between the total mass of the found distribution and 1.
     pub mass_error: f64,
-    /// Mass on sequences that the target never yields.
+    /// Mass on sequences that the target cannot generate.
     pub out_of_support: f64,
 }
 
 impl Gap {
-    /// The difference between a found distribution and the one it should be.
+    /// The difference between a found distribution and the expected one.
     pub fn between(found: &JointDistribution, expected: &JointDistribution) -> Self {
         let (errors, outside) = differences(found, expected);
         Self {
@@ -108,8 +106,7 @@ impl Gap {
         }
     }
 
-    /// Whether the distributions are equal up to rounding. A NaN anywhere is a
-    /// difference.
+    /// Whether the distributions are equal up to rounding. Any NaN is a difference.
     pub fn is_zero(&self) -> bool {
         self.tv_joint <= TOLERANCE && self.max_error <= TOLERANCE && self.mass_error <= TOLERANCE
     }
@@ -118,21 +115,23 @@ impl Gap {
 fn differences(found: &JointDistribution, expected: &JointDistribution) -> (Vec<f64>, f64) {
     let mut outside = 0.0;
     let mut errors = Vec::with_capacity(expected.len());
-    for (text, p) in found {
-        let target = expected.get(text).copied().unwrap_or(0.0);
+    for (completion, p) in found {
+        let target = expected.get(completion).copied().unwrap_or(0.0);
         if target == 0.0 {
             outside += p;
         }
         errors.push((p - target).abs());
     }
-    errors.extend(expected.iter().filter(|(text, _)| !found.contains_key(*text)).map(|(_, p)| *p));
+    errors.extend(
+        expected.iter().filter(|(completion, _)| !found.contains_key(*completion)).map(|(_, p)| *p),
+    );
     (errors, outside)
 }
 
 fn first_token(dist: &JointDistribution) -> JointDistribution {
     let mut first = JointDistribution::new();
-    for (text, p) in dist {
-        *first.entry(text.iter().take(1).copied().collect()).or_insert(0.0) += p;
+    for (completion, p) in dist {
+        *first.entry(completion.iter().take(1).copied().collect()).or_insert(0.0) += p;
     }
     first
 }

@@ -1,4 +1,4 @@
-//! What is found about one cell, by walking or sampling it.
+//! Judges one cell by enumerating or sampling it.
 
 use std::cell::Cell as Shared;
 use std::rc::Rc;
@@ -22,19 +22,19 @@ use crate::model::{LanguageModel, Toy};
 use crate::registry::Class;
 use crate::sampling::Sampler;
 
-/// What was found about a cell.
+/// The findings about a cell.
 pub(super) struct Finding {
     pub(super) paths: usize,
     pub(super) max_tv: Option<f64>,
     pub(super) min_detectable_tv: f64,
     /// Whether the length policy ended a draft before K.
     pub(super) stopped: bool,
-    /// What the distributions were.
+    /// The kinds of p and q in its decisions.
     pub(super) kinds: Kinds,
     pub(super) verdict: Result<CertificateVerdict, String>,
 }
 
-/// The cell's method as a config would say it.
+/// The cell's method as in a configuration.
 pub(super) fn spec(cell: &ExactnessCell) -> MethodSpec {
     MethodSpec {
         drafter: cell.method.proposer.entry.name.to_owned(),
@@ -78,7 +78,7 @@ impl Parts {
         self.begin(self.method()?, tokens)
     }
 
-    /// The same; `stopped` is set if the length policy ends a draft before K.
+    /// The same. `stopped` becomes true if the length policy ends a draft before K.
     fn watched(&self, tokens: usize, stopped: &Rc<Shared<bool>>) -> Result<Generation<'_>, Error> {
         let method = self.method()?;
         let length = Watched::new(method.length, self.spec.num_speculative_tokens, stopped);
@@ -111,7 +111,7 @@ impl Parts {
     }
 }
 
-/// Walks a cell, or samples it `runs` times where it cannot be walked.
+/// Enumerates a cell, or samples it `runs` times if it cannot be enumerated.
 pub(super) fn walk_cell(cell: &ExactnessCell, runs: u32) -> Result<Finding, Error> {
     if cell.method.is_coupled() {
         return sample_cell(cell, runs);
@@ -159,12 +159,14 @@ fn inexact(gap: &Gap) -> Option<String> {
         .then(|| format!("the joint distribution is off by a TV of {:.1e}", gap.tv_joint))
 }
 
-/// A cell proves nothing unless something was proposed, accepted and rejected.
-/// Exempt is only what no exact method need or can do: plain decoding proposes
-/// nothing; where q equals p, or the children include all that the target can
-/// yield, at every node that was reached without a choice of siblings, nothing has
-/// to be rejected; where q and p share no token nothing can be accepted; on a random
-/// toy a lookup need not find anything.
+/// A cell proves nothing unless tokens were proposed, accepted and rejected. There are four
+/// exceptions:
+///
+/// - Plain decoding proposes nothing.
+/// - Nothing need be rejected if, at every node reached without a choice of siblings, q equals p or
+///   the children cover the target's support.
+/// - Nothing can be accepted if p and q share no token.
+/// - On a random toy, a lookup may find nothing.
 fn vacuous(cell: &ExactnessCell, tally: &Tally) -> Option<String> {
     if !cell.method.proposer.proposes() {
         return (tally.proposed > 0.0).then(|| "plain decoding proposed a token".to_owned());
@@ -181,7 +183,7 @@ fn vacuous(cell: &ExactnessCell, tally: &Tally) -> Option<String> {
     Some(format!("vacuous: nothing was {missing}"))
 }
 
-/// E\[L\] of the first round, where a closed form is known.
+/// E\[L\] of the first round; none without a known closed form.
 fn expected_length(cell: &ExactnessCell, parts: &Parts) -> Result<Option<f64>, Error> {
     let rule = Rule::of(cell.method.verifier.entry.name);
     let chain = cell.method.proposer.entry.name == "model";
@@ -196,7 +198,7 @@ fn wrong_length(found: &Enumeration, expected: f64) -> Option<String> {
     off((length - expected).abs()).then(|| format!("E[L] is {length}, not {expected}"))
 }
 
-/// Says in which run a method of class P has other tokens than plain decoding.
+/// A message that names the first run in which a method of class P differs from plain decoding.
 fn leaves_the_path(cell: &ExactnessCell, parts: &Parts) -> Result<Option<String>, Error> {
     if cell.method.verifier.entry.build.class != Class::P {
         return Ok(None);
@@ -207,10 +209,10 @@ fn leaves_the_path(cell: &ExactnessCell, parts: &Parts) -> Result<Option<String>
     Ok(run.map(|run| format!("not the tokens of plain decoding with the same seed, in run {run}")))
 }
 
-/// Tokens and runs in which the tokens of class P are compared.
+/// Numbers of tokens and runs in which class P is compared with plain decoding.
 const PATH: (usize, u32) = (24, 100);
-/// Seeds are fixed before the first run; the level of the test says how often
-/// a right method would have failed under a random one.
+/// The seed was fixed before the first run. The level of the test is the probability that a right
+/// method fails under a random seed.
 const SEED: u64 = 2026;
 
 /// Samples a cell `runs` times.
@@ -254,7 +256,7 @@ mod tests {
     use super::*;
     use crate::model::zoo::TOYS;
 
-    /// A cell of the first toy at temperature 1, of the first method called so.
+    /// A cell of the first toy at temperature 1, with the first method of this name.
     fn cell(method: &str, k: usize) -> ExactnessCell {
         let method = Combination::matching(&[method.to_owned()]).unwrap()[0];
         ExactnessCell::new(method, &SETTINGS[0], Place::Named(&TOYS[0]), k)

@@ -1,8 +1,7 @@
-//! What a cell can show: which distributions its method had to decide between.
+//! What a cell can prove: the kinds of p and q in its decisions.
 //!
-//! Where the target is certain, or drafts are, or both models agree in all or in
-//! nothing, most rules do the same. A method is tried in earnest where p and q are
-//! soft, different and overlap.
+//! Most verification rules coincide if p or q is one-hot, if they are equal or if they share no
+//! token. A cell is a real test of a method if p and q are soft, different and overlapping.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,15 +10,15 @@ use crate::distribution::Dist;
 use crate::round::RoundEvent;
 use crate::tree::{NodeId, Origin};
 
-/// The distributions p of the target and q of a draft, where a draft is decided on.
+/// The relation between the target's p and the draft's q at a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CellKind {
-    /// Both leave a choice, differ, and share tokens: the case that counts.
+    /// Both are soft, they differ, and they share tokens: the informative case.
     Soft,
-    /// The draft is not drawn: looked up, or the most probable tokens.
+    /// The draft is not sampled: it was looked up, or is the most probable tokens.
     CertainDraft,
-    /// The target leaves no choice, as at temperature 0.
+    /// p is one-hot, as at temperature 0.
     CertainTarget,
     /// p = q.
     Equal,
@@ -30,7 +29,7 @@ pub enum CellKind {
 }
 
 impl CellKind {
-    /// All kinds, the one that counts first.
+    /// All kinds, the informative one first.
     pub const ALL: [Self; 6] = [
         Self::Soft,
         Self::CertainDraft,
@@ -40,7 +39,7 @@ impl CellKind {
         Self::Undrafted,
     ];
 
-    /// What it is, for people.
+    /// A description for people.
     pub fn words(self) -> &'static str {
         match self {
             Self::Soft => "p and q soft, different and overlapping",
@@ -52,7 +51,7 @@ impl CellKind {
         }
     }
 
-    /// The kind of a distribution of the target and one that a draft was drawn from.
+    /// The kind of a decision between p and q.
     fn of(p: &Dist, q: &Dist) -> Self {
         let certain = |dist: &Dist| dist.support().nth(1).is_none();
         match p.overlap(q) {
@@ -64,8 +63,7 @@ impl CellKind {
         }
     }
 
-    /// The kind of a node whose children were decided on, by the first of them
-    /// that was drawn.
+    /// The kind of the decision on a node's children, by the first child that was sampled.
     fn at(event: &RoundEvent<'_>, at: Option<NodeId>) -> Self {
         let drawn = event.draft.children(at).find_map(|id| match &event.draft.node(id).origin {
             Origin::Sampled(dist) | Origin::Coupled(dist) => Some(dist),
@@ -84,21 +82,21 @@ impl CellKind {
 pub struct Kinds([f64; CellKind::ALL.len()]);
 
 impl Kinds {
-    /// Counts the decisions of a round with this weight.
+    /// Adds the decisions of a round with this weight.
     pub(super) fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
         for at in event.forks() {
             self.0[CellKind::at(event, at) as usize] += weight;
         }
     }
 
-    /// The share of a kind.
+    /// The share of decisions of a kind.
     pub fn share(&self, kind: CellKind) -> f64 {
         let all = self.0.iter().sum::<f64>();
         if all > 0.0 { self.0[kind as usize] / all } else { 0.0 }
     }
 
-    /// The kind of the whole: soft if at least half of the decisions are, else
-    /// what most of the others are.
+    /// The kind of the whole cell: soft if at least half of the decisions are, else the most
+    /// frequent other kind.
     pub fn of_most(&self) -> CellKind {
         if self.share(CellKind::Soft) >= 0.5 {
             return CellKind::Soft;

@@ -1,8 +1,7 @@
-//! The methods that are certified: every verifier with every drafter and length
-//! policy that it supports.
+//! The certified methods: every verifier with every drafter and length policy that it supports.
 //!
-//! The lists are the registries themselves, so a new verifier, drafter or
-//! length policy is covered by its registry line.
+//! The methods come from the registries, so a registry line is enough to certify a new verifier,
+//! drafter or length policy.
 
 use crate::decode::PLAIN;
 use crate::draft::{BuildDrafter, DRAFTERS};
@@ -15,9 +14,9 @@ use crate::verify::{BuildVerifier, VERIFIERS, Verifier};
 /// Settings by key.
 pub(super) type KeyValues = &'static [(&'static str, &'static str)];
 
-/// What is certified with other settings than its defaults. Trees are small
-/// enough to enumerate. The first line of a verifier or a length policy is the
-/// one that meets all others; further lines are looked at in fewer cells.
+/// The methods that are certified with other settings than the defaults. Trees are small enough to
+/// enumerate. The first line of a verifier or a length policy is combined with all other parts,
+/// further lines in fewer cells.
 const SETTINGS_OF: &[(&str, KeyValues)] = &[
     ("model_tree", &[("tree", "2,1"), ("siblings", "independent")]),
     ("model_tree", &[("tree", "2,2"), ("siblings", "independent")]),
@@ -35,12 +34,12 @@ const SETTINGS_OF: &[(&str, KeyValues)] = &[
     ("gumbel", &[("gumbel_lists", "2")]),
     ("confidence", &[]),
     ("confidence", &[("confidence_tuned", "0")]),
-    // By default it ends nearly every draft of these small vocabularies.
+    // By default it ends nearly every draft with these small vocabularies.
     ("entropy", &[]),
     ("entropy", &[("entropy_threshold", "0.38")]),
-    // By default it would end none: no distribution of four tokens is undecided enough.
+    // By default it would end none: a distribution over four tokens has too little entropy.
     ("adaedl", &[("adaedl_gamma", "0.4")]),
-    // A request alone: by default both would let it draft K tokens.
+    // These cells have a batch of one request, in which both would draft K tokens by default.
     ("by_batch", &[("k_by_batch", "1:1")]),
     ("shared_budget", &[("draft_budget", "1")]),
 ];
@@ -50,7 +49,7 @@ const SETTINGS_OF: &[(&str, KeyValues)] = &[
 pub(super) struct Variant<B: 'static> {
     pub(super) entry: &'static Entry<B>,
     pub(super) settings: KeyValues,
-    /// Whether it is the first of its name.
+    /// Whether it is the first with its name.
     first: bool,
 }
 
@@ -69,23 +68,23 @@ fn variants<B: Copy>(registry: &'static [Entry<B>]) -> Vec<Variant<B>> {
     registry.iter().flat_map(of).collect()
 }
 
-/// A name, with settings if they are not the defaults.
+/// A name, with the settings that differ from the defaults.
 pub(super) fn with_settings(name: &str, settings: &str) -> String {
     if settings.is_empty() { name.to_owned() } else { format!("{name}({settings})") }
 }
 
 impl<B> Variant<B> {
-    /// Its name, with its settings if they are not the defaults.
+    /// Its name, with the settings that differ from the defaults.
     pub(super) fn name(&self) -> String {
         with_settings(self.entry.name, &self.settings())
     }
 
-    /// The values of the settings that are not the defaults.
+    /// The values of the settings that differ from the defaults.
     pub(super) fn settings(&self) -> String {
         self.settings.iter().map(|(_, value)| *value).collect::<Vec<_>>().join(" ")
     }
 
-    /// The settings that are not the defaults.
+    /// The settings that differ from the defaults.
     fn params(&self) -> Params {
         set(Params::default(), self.settings)
     }
@@ -95,7 +94,7 @@ impl<B> Variant<B> {
     }
 }
 
-/// The same settings and some more.
+/// The settings with further ones added.
 pub(super) fn set(params: Params, settings: KeyValues) -> Params {
     let add = |params: Params, (key, value): &(&str, &str)| match value.parse() {
         Ok(value) => params.with(key, value),
@@ -105,13 +104,13 @@ pub(super) fn set(params: Params, settings: KeyValues) -> Params {
 }
 
 impl Proposer {
-    /// All that its drafts may hold.
+    /// The shape of its drafts.
     fn shape(&self) -> Option<DraftShape> {
         let params = self.params().of(self.entry.params).ok()?;
         (self.entry.build.shape)(&params).ok()
     }
 
-    /// Children per node, by depth, of a drafter of trees.
+    /// Children per node by depth, for a drafter of trees of a fixed shape.
     pub(super) fn tree(&self) -> Option<Vec<usize>> {
         let (_, tree) = self.settings.iter().find(|(key, _)| *key == "tree")?;
         tree.split(',').map(|part| part.parse().ok()).collect()
@@ -122,7 +121,7 @@ impl Proposer {
         settings.iter().all(|(key, _)| self.entry.params.iter().any(|param| param.key == *key))
     }
 
-    /// Whether it draws chains from distributions that are not certain.
+    /// Whether it samples chains.
     pub(super) fn draws_chains(&self) -> bool {
         self.shape().is_some_and(|shape| shape.sampled && !shape.branches())
     }
@@ -132,12 +131,12 @@ impl Proposer {
         self.shape().is_some_and(|shape| shape.branches())
     }
 
-    /// Whether it draws trees from distributions that are not certain.
+    /// Whether it samples trees.
     pub(super) fn draws_trees(&self) -> bool {
         self.shape().is_some_and(|shape| shape.sampled && shape.branches())
     }
 
-    /// Plain decoding proposes nothing, whatever K is.
+    /// False for plain decoding, which proposes nothing for any K.
     pub(super) fn proposes(&self) -> bool {
         self.entry.name != PLAIN
     }
@@ -152,7 +151,7 @@ pub(super) struct Combination {
 }
 
 impl Combination {
-    /// All that the verifiers support, in registry order.
+    /// All combinations that the verifiers support, in registry order.
     pub(super) fn all() -> Vec<Self> {
         let lengths = variants(LENGTHS);
         let mut all = Vec::new();
@@ -160,7 +159,7 @@ impl Combination {
             let built = (verifier.entry.build.make)(&verifier.params());
             for proposer in variants(DRAFTERS) {
                 if proposer.shape().is_some_and(|shape| built.supports(&shape)) {
-                    // Plain decoding asks no length policy.
+                    // Plain decoding does not consult a length policy.
                     let asked = proposer.proposes() && verifier.first;
                     let lengths = if asked { &lengths } else { &lengths[..1] };
                     all.extend(lengths.iter().map(|&length| Self { verifier, proposer, length }));
@@ -174,7 +173,7 @@ impl Combination {
         format!("{}+{}+{}", self.verifier.name(), self.proposer.name(), self.length.name())
     }
 
-    /// All settings that are not the defaults.
+    /// All settings that differ from the defaults.
     pub(super) fn params(&self) -> Params {
         set(set(self.verifier.params(), self.proposer.settings), self.length.settings)
     }
@@ -184,8 +183,7 @@ impl Combination {
         self.verifier.first && self.length.first
     }
 
-    /// Whether no other of `methods` differs in the length policy alone and comes
-    /// before.
+    /// Whether it is the first of `methods` with its verifier and drafter.
     pub(super) fn is_first_of_lengths(&self, methods: &[Self]) -> bool {
         let same = |other: &&Self| {
             other.verifier.name() == self.verifier.name()
@@ -194,20 +192,20 @@ impl Combination {
         methods.iter().find(same).is_some_and(|first| first.length.name() == self.length.name())
     }
 
-    /// The verifier as it is built.
+    /// The verifier itself.
     fn built(&self) -> Box<dyn Verifier> {
         (self.verifier.entry.build.make)(&self.verifier.params())
     }
 
-    /// Whether drafts share the verifier's noise, which no walk over independent
-    /// outcomes can express: such a method is sampled.
+    /// Whether drafts share the verifier's noise. Such a method is sampled, because enumeration
+    /// treats draws as independent.
     pub(super) fn is_coupled(&self) -> bool {
         let races = self.built().coupling().is_some();
         let drawn = |shape: DraftShape| shape.sampled && shape.only(&[Siblings::Independent]);
         races && self.proposer.shape().is_some_and(drawn)
     }
 
-    /// Whether its length policy has anything to decide.
+    /// Whether its length policy makes decisions.
     pub(super) fn adapts(&self) -> bool {
         self.length.entry.name != "fixed"
     }
@@ -221,10 +219,10 @@ impl Combination {
         })
     }
 
-    /// The combinations that one of the given methods names; all for none.
+    /// The combinations that match one of the given methods; all if none are given.
     ///
     /// # Errors
-    /// If a method names no combination.
+    /// If a method matches no combination.
     pub(super) fn matching(methods: &[String]) -> Result<Vec<Self>, UnknownName> {
         let all = Self::all();
         if let Some(unknown) = methods.iter().find(|m| !all.iter().any(|c| c.matches(m))) {
@@ -244,8 +242,7 @@ mod tests {
     use super::*;
     use crate::params::Param;
 
-    /// The names of what is left out, or looked at with a setting that it does
-    /// not read or cannot have.
+    /// The names of variants with a setting that their entry does not read or does not allow.
     fn unsound<B: Copy>(registry: &'static [Entry<B>]) -> Vec<String> {
         let sound = |v: &Variant<B>| {
             let known = |key| v.entry.params.iter().any(|param: &Param| param.key == key);

@@ -1,15 +1,12 @@
-//! The proof machinery: exactness by enumeration, as a library.
+//! Proves exactness by enumeration.
 //!
-//! [`enumerate()`] walks the *production* round through every outcome of every
-//! draw and yields the exact joint distribution of N tokens, which must equal
-//! [`target_distribution`], ancestral sampling from the processed target.
-//! What enumeration cannot see is covered by [`Audit`] and [`Fit`]: misuse of
-//! the generator. What a distribution cannot show is covered by [`ChainCase`]: speed.
-//! That all of this would notice a mistake is shown by [`mutants`]:
-//! known-wrong methods that must be refuted.
-//! [`certify`] runs everything and returns a [`Certificate`].
-//! [`enumerate_together`] walks rounds that several requests share.
-//! [`external`] does the same for verifiers that are not ours.
+//! [`enumerate()`] runs the *production* round with every outcome of every draw and yields the
+//! exact joint distribution of N tokens. It must equal [`target_distribution`], that of ancestral
+//! sampling from the processed target. [`Audit`] and [`Fit`] detect misuse of the generator, which
+//! enumeration cannot. [`ChainCase`] checks the expected acceptance, which the distribution does
+//! not show. [`mutants`] are known-wrong methods that these checks must refute. [`certify`] runs
+//! all checks and returns a [`Certificate`]. [`enumerate_together`] enumerates rounds that several
+//! requests share. [`external`] certifies other programs' verifiers.
 
 mod audit;
 mod bits;
@@ -58,7 +55,7 @@ pub use forms::ClosedForm;
 pub use joint::{Gap, JointDistribution, TOLERANCE, target_distribution};
 pub use kind::{CellKind, Kinds};
 pub use monte_carlo::{Fit, LEVEL};
-pub use pair_fit::{PAIR_TEXT, PairSample};
+pub use pair_fit::{PAIR_TOKENS, PairSample};
 pub use probe::{DraftDistributions, Probe, Tally, TargetPass, TargetRows};
 pub use reference::{TableRows, draft_model, draft_rows};
 pub use replay::{Replay, audit, first_difference, replay, sample};

@@ -1,6 +1,6 @@
-//! Goodness of fit by sampling, for what enumeration cannot reach: the seeded
-//! generator itself. Every test states its level and the smallest difference
-//! it would find, because a test without power passes everything.
+//! Goodness-of-fit tests by sampling. They cover the seeded generator, which enumeration cannot
+//! reach. Every test states its level and the smallest difference that it detects, because a test
+//! without power passes everything.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use crate::distribution::Token;
 pub const LEVEL: f64 = 1e-6;
 /// The quantiles of [`LEVEL`], and of a power of 0.99.
 const POWER: TestPower = TestPower { z_level: 4.753_424, z_power: 2.326_348 };
-/// Sequences with fewer expected counts are merged, or the χ² distribution would be off.
+/// Sequences with smaller expected counts are merged, because the χ² approximation needs at least
+/// this many.
 const MIN_EXPECTED: f64 = 5.0;
 
 /// Pearson's test of counts against a distribution.
@@ -21,17 +22,17 @@ const MIN_EXPECTED: f64 = 5.0;
 pub struct Fit {
     /// Number of sequences.
     pub runs: u64,
-    /// Cells after the rarest sequences were merged.
+    /// Number of cells after merging the rarest sequences.
     pub cells: usize,
     /// Pearson's X².
     pub statistic: f64,
-    /// X² above this has probability [`LEVEL`] under the distribution.
+    /// X² exceeds this with probability [`LEVEL`] under the distribution.
     pub critical: f64,
-    /// Sequences that the distribution excludes; one is enough to refute.
+    /// Number of samples that the distribution excludes; one is enough to refute.
     pub impossible: u64,
-    /// A method whose distribution is this far off in total variation is refuted with
-    /// probability 0.99, however the difference is spread. What it moves within
-    /// the merged sequences is unseen, at most their mass: that is added.
+    /// A method with this total variation is refuted with probability 0.99 for any spread of the
+    /// difference. It includes the mass of the merged sequences, within which differences are not
+    /// detected.
     pub min_detectable_tv: f64,
 }
 
@@ -39,8 +40,11 @@ impl Fit {
     /// Tests independent sequences against their joint distribution.
     pub fn test(counts: &BTreeMap<Vec<Token>, u64>, dist: &JointDistribution) -> Self {
         let runs = counts.values().sum::<u64>();
-        let impossible =
-            counts.iter().filter(|(text, _)| !dist.contains_key(*text)).map(|(_, n)| n).sum();
+        let impossible = counts
+            .iter()
+            .filter(|(sequence, _)| !dist.contains_key(*sequence))
+            .map(|(_, n)| n)
+            .sum();
         let (cells, merged) = merged_cells(counts, dist, runs as f64);
         let statistic = cells.iter().map(|(seen, expected)| (seen - expected).powi(2) / expected);
         let freedom = cells.len().saturating_sub(1).max(1) as f64;
@@ -54,30 +58,30 @@ impl Fit {
         }
     }
 
-    /// Whether the counts are what the distribution makes plausible.
+    /// Whether the counts are plausible under the distribution.
     pub fn is_plausible(&self) -> bool {
         self.impossible == 0 && self.statistic <= self.critical
     }
 
-    /// What makes the counts implausible, if anything does.
+    /// The reason why the counts are implausible; none if they are plausible.
     pub(super) fn fault(&self) -> Option<String> {
         match self.impossible {
             0 if self.is_plausible() => None,
             0 => Some(format!("X2 = {:.0} is above {:.0}", self.statistic, self.critical)),
-            n => Some(format!("{n} of {} texts are impossible", self.runs)),
+            n => Some(format!("{n} of {} sequences are impossible", self.runs)),
         }
     }
 }
 
-/// Seen and expected counts, and the mass of the rarest sequences: they are one
-/// cell, of as many as it takes for enough to be expected.
+/// Observed and expected counts, and the mass of the rarest sequences. These are merged into one
+/// cell with a sufficient expected count.
 pub(super) fn merged_cells(
     counts: &BTreeMap<Vec<Token>, u64>,
     dist: &JointDistribution,
     runs: f64,
 ) -> (Vec<(f64, f64)>, f64) {
-    let seen = |text| counts.get(text).copied().unwrap_or(0) as f64;
-    let mut cells = dist.iter().map(|(text, p)| (seen(text), p * runs)).collect::<Vec<_>>();
+    let seen = |sequence| counts.get(sequence).copied().unwrap_or(0) as f64;
+    let mut cells = dist.iter().map(|(sequence, p)| (seen(sequence), p * runs)).collect::<Vec<_>>();
     cells.sort_by(|a, b| a.1.total_cmp(&b.1));
     let (mut rare, mut rest) = (0, (0.0, 0.0));
     while let Some(&(seen, expected)) = cells.get(rare) {
@@ -93,7 +97,7 @@ pub(super) fn merged_cells(
     (cells, rest.1 / runs)
 }
 
-/// What Pearson's test is to decide by.
+/// The level and the power of Pearson's test.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TestPower {
     /// Standard normal quantile of 1 − level.
@@ -103,17 +107,17 @@ pub(super) struct TestPower {
 }
 
 impl TestPower {
-    /// The 1 − level quantile of χ² by Wilson and Hilferty's cube (1931). This far out it is a
-    /// little too large for few degrees of freedom: the true level is then below the level,
+    /// The 1 − level quantile of χ² by Wilson and Hilferty's cube (1931). In this tail it is
+    /// slightly too large for few degrees of freedom: the true level is below the nominal one,
     /// never above.
     pub(super) fn critical(self, freedom: f64) -> f64 {
         let step = 2.0 / (9.0 * freedom);
         freedom * (1.0 - step + self.z_level * step.sqrt()).powi(3)
     }
 
-    /// The total variation whose non-centrality `λ = 4 n TV²`, the least that Cauchy–Schwarz
-    /// allows, lifts X² above the critical value with the power. The noncentral distribution is
-    /// taken as normal with mean `d + λ` and variance `2 (d + 2 λ)`.
+    /// The total variation whose non-centrality `λ = 4 n TV²`, the smallest possible by
+    /// Cauchy–Schwarz, lifts X² above the critical value with this power. The noncentral
+    /// distribution is taken as normal with mean `d + λ` and variance `2 (d + 2 λ)`.
     pub(super) fn detectable(self, freedom: f64, runs: f64) -> f64 {
         let critical = self.critical(freedom);
         let found = |lambda: f64| {

@@ -1,11 +1,11 @@
-//! Goodness of fit on a pair of any size, with its own prompts: whole texts, token by token.
+//! Goodness of fit on a pair of any size with its own prompts: whole completions, token by token.
 //!
-//! Put the tokens in an order that the text before fixes, and let F be the probability under
-//! p of all tokens before x. If x was drawn from p, a uniform point of [F, F + p(x)) is
-//! uniform on [0, 1), whatever the text before is (Rosenblatt 1952; with atoms, Brockwell
-//! 2007, "Universal residuals"). So every token is an observation, and one pass over the
-//! finished text gives its p. The order is that of p/q, along which a mistake of acceptance
-//! or of a residual moves mass.
+//! Sort the tokens in an order that depends only on the preceding tokens, and let F be the
+//! probability under p of all tokens before x. If x was drawn from p, a uniform point of [F, F +
+//! p(x)) is uniform on [0, 1) in every context (Rosenblatt 1952; with atoms, Brockwell 2007,
+//! "Universal residuals"). So every token is an observation, and one pass over the finished
+//! completion yields its p. Tokens are sorted by p/q, because mistakes of acceptance or of the
+//! residual move mass along p/q.
 
 use std::collections::BTreeMap;
 
@@ -23,11 +23,12 @@ use crate::error::Error;
 use crate::model::LanguageModel;
 use crate::registry::Class;
 
-/// Drafted tokens per round, or levels of the tree.
+/// Number of drafted tokens per round, or of levels of the tree.
 const K: usize = 4;
-/// New tokens of a text.
-pub const PAIR_TEXT: usize = 16;
-/// Parts of [0, 1) that points are counted in. Two tokens in a row make an observation.
+/// New tokens per completion.
+pub const PAIR_TOKENS: usize = 16;
+/// Number of parts of [0, 1) in which points are counted. Two consecutive tokens make an
+/// observation.
 const PARTS: usize = 4;
 /// Fixed before the first run.
 const SEED: u64 = 2027;
@@ -35,27 +36,27 @@ const SEED: u64 = 2027;
 /// A pair of models with prompts.
 #[derive(Debug, Clone)]
 pub struct PairSample<'a> {
-    /// What the target and the draft model are called.
+    /// The names of the target and the draft model.
     pub names: [String; 2],
     /// The target.
     pub target: &'a dyn LanguageModel,
-    /// The draft model, in the target's ids.
+    /// The draft model, with the target's token ids.
     pub draft: &'a dyn LanguageModel,
-    /// Prompts that leave room for [`PAIR_TEXT`] tokens in both models.
+    /// Prompts that leave room for [`PAIR_TOKENS`] tokens in both models.
     pub prompts: &'a [Vec<Token>],
-    /// Tokens to sample with each method and kind of sampling.
+    /// Number of tokens to sample with each method and sampling setting.
     pub tokens: usize,
 }
 
-/// A method on the pair under one kind of sampling.
+/// A method on the pair with one sampling setting.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PairCell {
     method: Combination,
     sampling: Sampling,
 }
 
-/// The first verifier of either exact class with a chain of drafts; if methods were named,
-/// all of them that are exact and draft with a model.
+/// The first verifier of class D and of class P with chains; if methods were named, all of them
+/// that are exact and draft with a model.
 pub(super) fn pair_cells(methods: &[Combination], named: bool) -> Vec<PairCell> {
     let mut chosen = tried(methods, false);
     if named {
@@ -69,7 +70,7 @@ pub(super) fn pair_cells(methods: &[Combination], named: bool) -> Vec<PairCell> 
     chosen.into_iter().flat_map(cells).collect()
 }
 
-/// What the texts of a cell were.
+/// The observations of a cell.
 #[derive(Debug, Default)]
 struct Observed {
     pairs: BTreeMap<Vec<Token>, u64>,
@@ -79,8 +80,8 @@ struct Observed {
 }
 
 impl PairCell {
-    /// Samples the texts and compares them with the target's distributions; `done` is called
-    /// after each prompt.
+    /// Samples completions and compares them with the target's distributions. Calls `done` after
+    /// each prompt.
     pub(super) fn run(&self, pair: &PairSample<'_>, done: &mut dyn FnMut()) -> PairFit {
         let observed = self.observe(pair, done);
         let fit = observed.as_ref().ok().map(|observed| Fit::test(&observed.pairs, &even()));
@@ -107,19 +108,19 @@ impl PairCell {
 
     fn observe(&self, pair: &PairSample<'_>, done: &mut dyn FnMut()) -> Result<Observed, Error> {
         let spec = spec(&self.method, K, self.sampling);
-        let texts = pair.tokens.div_ceil(PAIR_TEXT).div_ceil(pair.prompts.len().max(1));
+        let completions = pair.tokens.div_ceil(PAIR_TOKENS).div_ceil(pair.prompts.len().max(1));
         let mut observed = Observed::default();
         for (seed, prompt) in (SEED..).zip(pair.prompts) {
             let mut p = Reading::new("the target", pair.target, spec.sampling, prompt)?;
             let draft = draft_sampling(spec.sampling, &spec.params);
             let mut q = Reading::new("the draft", pair.draft, draft, prompt)?;
             let models = [pair.target, pair.draft];
-            let generation = prefilled(models, &spec, prompt, PAIR_TEXT)?;
+            let generation = prefilled(models, &spec, prompt, PAIR_TOKENS)?;
             let mut points = Seeded::new(Request { seed, prompt: "points", repeat: 0 });
-            for (text, count) in sample(pair.target, &generation, seed, texts as u32)? {
-                let (p, q) = (p.along(&text)?, q.along(&text)?);
+            for (completion, count) in sample(pair.target, &generation, seed, completions as u32)? {
+                let (p, q) = (p.along(&completion)?, q.along(&completion)?);
                 for _ in 0..count {
-                    observed.add(&text, &p, &q, &mut points);
+                    observed.add(&completion, &p, &q, &mut points);
                 }
             }
             done();
@@ -129,10 +130,10 @@ impl PairCell {
 }
 
 impl Observed {
-    fn add(&mut self, text: &[Token], p: &[Dist], q: &[Dist], points: &mut dyn Chance) {
+    fn add(&mut self, completion: &[Token], p: &[Dist], q: &[Dist], points: &mut dyn Chance) {
         points.begin_round(self.tokens as u64);
-        let mut parts = Vec::with_capacity(text.len());
-        for (node, ((&token, p), q)) in text.iter().zip(p).zip(q).enumerate() {
+        let mut parts = Vec::with_capacity(completion.len());
+        for (node, ((&token, p), q)) in completion.iter().zip(p).zip(q).enumerate() {
             let site = Site { purpose: Purpose::Target, node };
             parts.push(part(token, p, q, site, points));
             self.tv_sum += 1.0 - p.overlap(q);
@@ -144,13 +145,13 @@ impl Observed {
     }
 }
 
-/// The part of [0, 1) in which a token's point lies; one of its own if p excludes it.
+/// The part of [0, 1) that contains a token's point; a separate one if p excludes the token.
 fn part(token: Token, p: &Dist, q: &Dist, site: Site, chance: &mut dyn Chance) -> Token {
     let (p_own, q_own) = (p.p(token), q.p(token));
     if p_own == 0.0 {
         return Token::MAX;
     }
-    // p/q of another token < p_own/q_own; equal ones stay in order.
+    // p/q of another token < p_own/q_own; ties are in order of token id.
     let earlier = |&(other, p): &(Token, f64)| {
         let (one, own) = (p * q_own, p_own * q.p(other));
         one < own || (one == own && other < token)
@@ -158,18 +159,18 @@ fn part(token: Token, p: &Dist, q: &Dist, site: Site, chance: &mut dyn Chance) -
     let begin = p.support().filter(earlier).map(|(_, p)| p).sum::<f64>() * PARTS as f64;
     let end = begin + p_own * PARTS as f64;
     let within = |part: usize| {
-        // The sum of all probabilities may exceed 1 by its rounding.
+        // Rounding may make the sum of all probabilities exceed 1.
         let limit = if part + 1 == PARTS { f64::INFINITY } else { (part + 1) as f64 };
         (end.min(limit) - begin.max(part as f64)).max(0.0)
     };
     match Dist::from_weights((0..PARTS).map(within).collect()) {
         Ok(parts) => chance.categorical(site, &parts),
-        // The token is too improbable to have a length here.
+        // The token is too improbable: its interval has length 0 here.
         Err(_) => (begin as usize).min(PARTS - 1) as Token,
     }
 }
 
-/// The distribution of the parts of two tokens in a row: all pairs are equally probable.
+/// The distribution of the parts of two consecutive tokens: all pairs are equally probable.
 fn even() -> JointDistribution {
     let parts = 0..PARTS as Token;
     let pairs = parts.clone().flat_map(|one| parts.clone().map(move |other| vec![one, other]));
@@ -206,7 +207,7 @@ mod tests {
                 assert!(fit.fit.unwrap().min_detectable_tv < fit.draft_tv.unwrap(), "{fit:?}");
             }
         }
-        // Of eight tokens each, the two models share so few that lenience hardly acts.
+        // With eight tokens each, the two models share too few for lenience to matter.
         let wrong = [(ALL, "lenient+model+fixed"), (ALL, "typical+model+fixed")];
         for (sampling, wrong) in wrong.into_iter().chain([(FEW, "typical+model+fixed")]) {
             let fit = fit(wrong, sampling, 12_000);

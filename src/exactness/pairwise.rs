@@ -1,10 +1,10 @@
-//! Few cells instead of all combinations.
+//! Pairwise selection: few cells that cover all pairs of factors.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
-/// Few cells in which every pair of properties that occurs in `cells` occurs:
-/// greedily the cell with the most new pairs, the one with more outcomes of equals.
+/// A small subset of `cells` that contains every pair of factors in `cells`. Greedily takes the
+/// cell with the most new pairs; among equals, the one with the most outcomes.
 pub(super) fn pairwise<C: Clone>(
     cells: &[C],
     outcomes: fn(&C) -> usize,
@@ -21,7 +21,8 @@ pub(super) fn pairwise<C: Clone>(
     };
     let pairs = cells.iter().map(&mut pairs_of).collect::<Vec<_>>();
     let mut open = pairs.iter().flatten().copied().collect::<HashSet<_>>();
-    // A cell never gains pairs, so what it had is a bound, and most need no look.
+    // A cell never gains pairs, so its former count is an upper bound, and most cells need no
+    // recount.
     let mut bounds = pairs.iter().map(Vec::len).collect::<Vec<_>>();
     let mut order = (0..cells.len()).collect::<Vec<_>>();
     order.sort_by_cached_key(|&i| (Reverse(outcomes(&cells[i])), Reverse(i)));

@@ -1,4 +1,4 @@
-//! Where methods are tried: a toy pair with a prompt and its end tokens.
+//! The toy pair, prompt and end tokens on which a method is certified.
 
 use super::mutants::PROMPT;
 use crate::model::ToyPair;
@@ -7,9 +7,9 @@ use crate::model::zoo::{ToyEntry, random};
 /// A toy pair by name or number.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
-    /// One that is there for a reason, with the prompt of all such.
+    /// A named pair, with the prompt that all named pairs share.
     Named(&'static ToyEntry),
-    /// One that is random down to its prompt and its end tokens.
+    /// A random pair with a random prompt and random end tokens.
     Random(u32),
 }
 
@@ -35,8 +35,7 @@ impl Place {
     }
 }
 
-/// How many tokens are possible after a text, on average, in that model of the
-/// pair in which there are more.
+/// The mean number of possible next tokens, in the model of the pair that has more.
 pub(super) fn choices(pair: &ToyPair) -> usize {
     let possible = |dist: &Vec<f64>| dist.iter().filter(|p| **p > 0.0).count() as f64;
     let mean = |dists: Vec<f64>| dists.iter().sum::<f64>() / dists.len() as f64;

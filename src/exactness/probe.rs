@@ -1,4 +1,4 @@
-//! What is looked at while rounds are walked.
+//! Observers of enumerated rounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -12,21 +12,20 @@ use crate::sampling::Logits;
 use crate::tree::{Draft, NodeId, Origin, Row};
 use crate::verify::ceiling;
 
-/// Sees every round with its probability.
+/// Observes every round with its probability.
 pub trait Probe {
-    /// The target has evaluated a draft; `weight` is the probability to get to it this
-    /// way. Called once for all that the verifier can decide.
+    /// The target has evaluated a draft; `weight` is the probability of this path so far. Called
+    /// once for all decisions of the verifier.
     fn evaluated(&mut self, pass: &TargetPass<'_>, weight: f64) {
         let _ = (pass, weight);
     }
 
-    /// One walked round; `weight` is the probability to get to it and through
-    /// it this way.
+    /// One enumerated round; `weight` is the probability of the path up to its end.
     fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
         let _ = (event, weight);
     }
 
-    /// All outcomes of the rounds from one state have been seen.
+    /// All outcomes of the rounds from one state are done.
     fn state_walked(&mut self) {}
 }
 
@@ -35,7 +34,7 @@ pub trait Probe {
 pub struct TargetPass<'a> {
     /// Tokens before the round.
     pub context: &'a [Token],
-    /// What was proposed.
+    /// The draft.
     pub draft: &'a Draft,
     /// The target's logits, by [`Row`].
     pub logits: &'a [Logits],
@@ -60,15 +59,14 @@ pub struct Tally {
     /// Expected number of committed tokens in the first round: E\[L\], unless
     /// `max_tokens` cuts the round.
     pub first_emitted: f64,
-    /// At some node whose children were tried, neither could any rule keep one of
-    /// them for certain nor did they include all that the target can yield: something
-    /// has to be rejected. (Not below a node with siblings: a rule that looks ahead
-    /// may keep one of these instead.)
+    /// Whether something must be rejected: at some node whose children were tried, no rule could
+    /// always accept one of them, and they do not cover the target's support. Nodes below siblings
+    /// do not count, because a rule that looks ahead may accept another sibling.
     pub contested: bool,
-    /// At some node whose children were tried, p and the distribution of a child share a
-    /// token: something may be accepted.
+    /// Whether something can be accepted: at some node whose children were tried, p and the
+    /// distribution of a child share a token.
     pub shared: bool,
-    /// What the distributions were that were decided between.
+    /// The kinds of p and q in the decisions.
     pub kinds: Kinds,
 }
 
@@ -88,7 +86,7 @@ impl Probe for Tally {
             self.first_emitted += weight * event.emitted.len() as f64;
         }
         self.kinds.round(event, weight);
-        // The rest is known after a few rounds, and dear.
+        // The rest is expensive, and known after a few rounds.
         self.contested = self.contested || contested(event);
         self.shared = self.shared || event.forks().into_iter().any(|at| shared(event, at));
     }
@@ -97,7 +95,7 @@ impl Probe for Tally {
 fn contested(event: &RoundEvent<'_>) -> bool {
     let siblings = |at: &Option<NodeId>| event.draft.children(*at).count() > 1;
     let forks = event.forks();
-    // Those above which nothing has siblings.
+    // The nodes without siblings on their path.
     let alone = forks.iter().position(siblings).map_or(forks.len(), |branching| branching + 1);
     forks[..alone].iter().any(|&at| {
         let p = event.target(at);
@@ -112,17 +110,17 @@ fn shared(event: &RoundEvent<'_>, at: Option<NodeId>) -> bool {
     event.draft.children(at).any(|id| event.target(at).overlap(&dist(id)) > TOLERANCE)
 }
 
-/// Compares every row that the target's session returned with the table, by
-/// the tokens before the row: sees wrong rows, slots, masks and rollbacks.
+/// Compares every row of the target's session with the table entry for the row's context. Detects
+/// wrong rows, slots, masks and rollbacks.
 #[derive(Debug)]
 pub struct TargetRows<'a> {
     target: &'a Toy,
-    /// Number of rows that were wrong.
+    /// Number of wrong rows.
     pub wrong: usize,
 }
 
 impl<'a> TargetRows<'a> {
-    /// A probe that knows the right rows.
+    /// A probe that compares with this toy's table.
     pub fn new(target: &'a Toy) -> Self {
         Self { target, wrong: 0 }
     }
@@ -131,8 +129,8 @@ impl<'a> TargetRows<'a> {
 impl Probe for TargetRows<'_> {
     fn evaluated(&mut self, pass: &TargetPass<'_>, _weight: f64) {
         for (logits, row) in pass.logits.iter().zip(Row::all(pass.draft)) {
-            let text = [pass.context, &row.drafted(pass.draft)].concat();
-            let right = self.target.logits(&text).is_ok_and(|expected| {
+            let sequence = [pass.context, &row.drafted(pass.draft)].concat();
+            let right = self.target.logits(&sequence).is_ok_and(|expected| {
                 expected.iter().enumerate().all(|(t, &x)| logits.get(t as Token) == x)
             });
             self.wrong += usize::from(!right);
@@ -140,9 +138,9 @@ impl Probe for TargetRows<'_> {
     }
 }
 
-/// Compares the distribution of every sampled draft token, given the nodes drawn before
-/// it, with the distribution recorded beside it. A token that was looked at and dropped,
-/// or drawn from another distribution than the recorded one, shows here.
+/// Compares the distribution of every sampled draft token, given the nodes drawn before it, with
+/// the distribution recorded for it. Detects tokens that were drawn and then dropped, and tokens
+/// drawn from another distribution than the recorded one.
 #[derive(Debug, Default)]
 pub struct DraftDistributions {
     drawn: BTreeMap<Prefix, DrawnMass>,
@@ -150,7 +148,7 @@ pub struct DraftDistributions {
     pub max_error: f64,
 }
 
-/// The nodes before a node, and its parent.
+/// The nodes drawn before a node, and its parent.
 type Prefix = (Vec<(Option<NodeId>, Token)>, Option<NodeId>);
 
 #[derive(Debug)]

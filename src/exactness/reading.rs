@@ -1,4 +1,4 @@
-//! A model that is read without being sampled: the distributions after a prompt.
+//! Computes a model's distributions after a prompt, without sampling from it.
 
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
@@ -6,10 +6,10 @@ use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 use crate::sampling::{History, Logits, Sampler, SamplingParams};
 use crate::tree::Draft;
 
-/// A model that is asked for distributions after a prompt.
+/// A model that yields distributions after a prompt.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
-    /// Which model of a pair it is, for errors.
+    /// The model's role in the pair, for error messages.
     who: &'static str,
     model: &'a dyn LanguageModel,
     session: Session,
@@ -18,7 +18,7 @@ pub(super) struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// A reading of `model`, called `who` in errors, as it is sampled.
+    /// A reading of `model` with its sampling parameters. Error messages call it `who`.
     pub(super) fn new(
         who: &'static str,
         model: &'a dyn LanguageModel,
@@ -29,20 +29,20 @@ impl<'a> Reading<'a> {
         Ok(Self { who, model, session: model.session()?, sampler, prompt })
     }
 
-    /// The distribution after a text, by plain passes.
+    /// The distribution after a completion, by plain passes.
     #[cfg(feature = "engine")]
-    pub(super) fn distribution(&mut self, text: &[Token]) -> Result<Dist, Error> {
-        let context = [self.prompt, text].concat();
+    pub(super) fn distribution(&mut self, completion: &[Token]) -> Result<Dist, Error> {
+        let context = [self.prompt, completion].concat();
         let draft = Draft::empty(self.model.info().vocab);
         let rows = self.rows(&context, &draft, Want::Row(crate::tree::Row::CONTEXT))?;
         self.sampled(&rows[0], &context, &[])
     }
 
-    /// The distribution of every token of a text of at most [`crate::tree::MAX_NODES`]
-    /// tokens, each after those before it, by one pass.
-    pub(super) fn along(&mut self, text: &[Token]) -> Result<Vec<Dist>, Error> {
+    /// The distribution at every token of a completion of at most [`crate::tree::MAX_NODES`]
+    /// tokens, by one pass.
+    pub(super) fn along(&mut self, completion: &[Token]) -> Result<Vec<Dist>, Error> {
         let mut draft = Draft::empty(self.model.info().vocab);
-        let before = text.split_last().map_or(text, |(_, before)| before);
+        let before = completion.split_last().map_or(completion, |(_, before)| before);
         before.iter().fold(None, |last, token| Some(draft.certain(last, *token)));
         let prompt = self.prompt;
         let rows = self.rows(prompt, &draft, Want::All)?;

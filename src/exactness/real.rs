@@ -1,9 +1,9 @@
-//! Goodness of fit on small models with f32 logits: the CPU engine, its caches, the
-//! sampler and the seeded generator, as they are when text is generated.
+//! Goodness of fit on small models with f32 logits. It covers the CPU engine, its caches, the
+//! sampler and the seeded generator, as used to generate completions.
 //!
-//! The first two tokens of seeded texts are held against their joint distribution, which
-//! the target's own logits give without any draft. The texts go on beyond them, so
-//! that a full draft is proposed.
+//! The first two tokens of sampled completions are compared with their joint distribution, which
+//! the target's logits yield without any draft. The completions are longer than that, so that a
+//! full draft is proposed.
 
 use std::collections::BTreeMap;
 
@@ -19,41 +19,40 @@ use crate::draft::draft_sampling;
 use crate::error::Error;
 use crate::model::{LanguageModel, SMALL_PAIR, Settings};
 
-/// Drafted tokens per round, or levels of the tree.
+/// Number of drafted tokens per round, or of levels of the tree.
 const K: usize = 2;
-/// Texts in the full form and in the quick one.
-const TEXTS: [u32; 2] = [20_000, 4_000];
+/// Number of completions in the full form and in the quick form.
+const COMPLETIONS: [u32; 2] = [20_000, 4_000];
 /// Fixed before the first run.
 const SEED: u64 = 2026;
 
-/// The text to begin with.
+/// The prompt.
 const PROMPT: [Token; 3] = [1, 2, 3];
 
-/// The target and the draft model. Each has one thread: others test beside this one.
+/// The target and the draft model. Each has one thread, because other tests run at the same time.
 fn open() -> Result<[Box<dyn LanguageModel>; 2], Error> {
     let settings = Settings { threads: Some(1), ..Settings::default() };
     let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&settings));
     Ok([target?, draft?])
 }
 
-/// A goodness of fit to be done.
+/// A goodness-of-fit test to run.
 #[derive(Debug, Clone)]
 pub(super) struct RealCell {
     method: Combination,
     sampling: Sampling,
-    texts: u32,
+    completions: u32,
 }
 
-/// Every exact verifier with a chain and with a tree of drafts: in the full form
-/// with few tokens and with all; in the quick form with fewer texts, chains with few
-/// tokens and trees with all.
+/// Every exact verifier with chains and with trees. The full form samples from few tokens and from
+/// all. The quick form has fewer completions, chains with few tokens and trees with all tokens.
 pub(super) fn real_cells(methods: &[Combination], full: bool) -> Vec<RealCell> {
-    let texts = TEXTS[usize::from(!full)];
+    let completions = COMPLETIONS[usize::from(!full)];
     let mut cells = Vec::new();
     for (tree, quick) in [(false, FEW), (true, ALL)] {
         let samplings = if full { vec![FEW, ALL] } else { vec![quick] };
         for method in tried(methods, tree) {
-            let cell = |&sampling| RealCell { method, sampling, texts };
+            let cell = |&sampling| RealCell { method, sampling, completions };
             cells.extend(samplings.iter().map(cell));
         }
     }
@@ -61,7 +60,7 @@ pub(super) fn real_cells(methods: &[Combination], full: bool) -> Vec<RealCell> {
 }
 
 impl RealCell {
-    /// Samples the texts and compares them with the distribution.
+    /// Samples completions and compares them with the distribution.
     pub(super) fn run(&self) -> RealFit {
         let fit = self.fit();
         let reason = match &fit {
@@ -93,8 +92,8 @@ impl RealCell {
         )?;
         let generation = prefilled([target, draft], &spec, &PROMPT, K + 1)?;
         let mut counts = BTreeMap::new();
-        for (text, count) in sample(target, &generation, SEED, self.texts)? {
-            *counts.entry(tokens.bins(&text)).or_insert(0) += count;
+        for (completion, count) in sample(target, &generation, SEED, self.completions)? {
+            *counts.entry(tokens.bins(&completion)).or_insert(0) += count;
         }
         Ok(Fit::test(&counts, &tokens.dist))
     }
@@ -104,9 +103,9 @@ impl RealCell {
 mod tests {
     use super::*;
 
-    fn cell(method: &str, sampling: Sampling, texts: u32) -> RealCell {
+    fn cell(method: &str, sampling: Sampling, completions: u32) -> RealCell {
         let method = Combination::matching(&[method.to_owned()]).unwrap()[0];
-        RealCell { method, sampling, texts }
+        RealCell { method, sampling, completions }
     }
 
     #[test]

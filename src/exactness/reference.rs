@@ -1,11 +1,11 @@
-//! The draft model of a toy pair as the decode loop uses it, and its rows read straight
-//! from the tables: what the loop is held against.
+//! The draft model of a toy pair as the decode loop uses it, and its rows read directly from the
+//! tables as the reference.
 
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::{LanguageModel, Role, Toy, ToyPair, TranslatedModel};
 
-/// Rows of logits that no session, cache or draft takes part in.
+/// Rows of logits, computed without a session, a cache or a draft.
 pub trait TableRows: std::fmt::Debug {
     /// The logits after a context and tokens drafted after it.
     ///
@@ -20,8 +20,8 @@ impl TableRows for Toy {
     }
 }
 
-/// The draft model of `pair` for `target`: of a pair with two vocabularies, in the
-/// target's ids.
+/// The draft model of `pair` for `target`. It uses the target's token ids if the pair has two
+/// vocabularies.
 ///
 /// # Errors
 /// If a table is invalid.
@@ -34,7 +34,7 @@ pub fn draft_model(pair: &ToyPair, target: &Toy) -> Result<Box<dyn LanguageModel
     Ok(Box::new(TranslatedModel::new(target, (draft, pair.codec(Role::Draft)))?))
 }
 
-/// What the rows of [`draft_model`] must be, by the tables and the words alone.
+/// The expected rows of [`draft_model`], from the tables and the words alone.
 ///
 /// # Errors
 /// If a table is invalid.
@@ -46,7 +46,7 @@ pub fn draft_rows(pair: &ToyPair) -> Result<Box<dyn TableRows>, Error> {
     })
 }
 
-/// The rows of a draft with its own words.
+/// The rows of a draft model with its own words.
 #[derive(Debug)]
 struct TranslatedRows {
     draft: Toy,
@@ -59,8 +59,8 @@ impl TableRows for TranslatedRows {
     fn after(&self, context: &[Token], drafted: &[Token]) -> Result<Vec<f64>, Error> {
         let own = |word: &str| self.own.iter().position(|other| *other == word);
         let drafted = drafted.iter().filter_map(|&t| own(self.target[t as usize]));
-        let text = self.read(context).into_iter().chain(drafted.map(|own| own as Token));
-        let logits = self.draft.logits(&text.collect::<Vec<_>>())?;
+        let sequence = self.read(context).into_iter().chain(drafted.map(|own| own as Token));
+        let logits = self.draft.logits(&sequence.collect::<Vec<_>>())?;
         let shared = |word: &&str| own(word).map_or(f64::NEG_INFINITY, |at| logits[at]);
         let row = self.target.iter().map(shared).collect::<Vec<_>>();
         if row.iter().any(|&logit| logit > f64::NEG_INFINITY) {
@@ -72,8 +72,8 @@ impl TableRows for TranslatedRows {
 }
 
 impl TranslatedRows {
-    /// The context in the draft's words: of those that come next the longest, and none for
-    /// a letter that no word begins with.
+    /// The context in the draft's words: always the longest word that comes next. Letters at which
+    /// no word begins are skipped.
     fn read(&self, context: &[Token]) -> Vec<Token> {
         let text = context.iter().map(|&t| self.target[t as usize]).collect::<String>();
         let (mut tokens, mut at) = (Vec::new(), 0);

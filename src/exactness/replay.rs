@@ -1,4 +1,4 @@
-//! Whole generations through the production driver, one outcome after another.
+//! Runs whole generations with the production driver, one outcome after another.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::model::LanguageModel;
 use crate::round::RoundEvent;
 
-/// What a replay found.
+/// The result of a replay.
 #[derive(Debug, Clone, Default)]
 pub struct Replay {
     /// The joint distribution of all tokens up to `max_tokens`.
@@ -23,18 +23,18 @@ pub struct Replay {
     pub paths: usize,
 }
 
-/// Replays the fresh `generation` under every outcome of all its rounds, by
-/// [`generate`] and without merging any states. Only for small cases: the
-/// number of paths is exponential in the number of tokens.
+/// Replays the fresh `generation` with every outcome of all its rounds, by [`generate`] and without
+/// merging states. Only for small cases: the number of paths is exponential in the number of
+/// tokens.
 ///
 /// # Errors
-/// If a model fails or logits are no distribution.
+/// If a model fails or logits yield no distribution.
 pub fn replay(target: &dyn LanguageModel, generation: &Generation<'_>) -> Result<Replay, Error> {
     let mut chance = Exhaustive::default();
     let mut found = Replay::default();
     loop {
-        let text = run(target, generation, &mut chance, &mut NoObserver)?;
-        *found.dist.entry(text).or_insert(0.0) += chance.weight();
+        let completion = run(target, generation, &mut chance, &mut NoObserver)?;
+        *found.dist.entry(completion).or_insert(0.0) += chance.weight();
         found.paths += 1;
         if !chance.advance() {
             return Ok(found);
@@ -42,11 +42,11 @@ pub fn replay(target: &dyn LanguageModel, generation: &Generation<'_>) -> Result
     }
 }
 
-/// How often each continuation came out of `runs` generations with seeded
-/// random numbers, a request of its own each.
+/// The number of occurrences of each completion in `runs` generations with seeded random numbers.
+/// Each generation is a separate request.
 ///
 /// # Errors
-/// If a model fails or logits are no distribution.
+/// If a model fails or logits yield no distribution.
 pub fn sample(
     target: &dyn LanguageModel,
     generation: &Generation<'_>,
@@ -67,7 +67,7 @@ pub(super) fn sample_with(
     sample_by(target, generation, seed, runs, straight, &mut Counting(tally))
 }
 
-/// Counts sampled rounds as walked ones, each with the weight of one.
+/// Counts sampled rounds like enumerated ones, each with weight 1.
 struct Counting<'t>(&'t mut Tally);
 
 impl Observer for Counting<'_> {
@@ -77,7 +77,7 @@ impl Observer for Counting<'_> {
     }
 }
 
-/// As [`sample`], with an adapter round the random numbers and an observer.
+/// As [`sample`], with an adapter around the random numbers and an observer.
 pub(super) fn sample_by(
     target: &dyn LanguageModel,
     generation: &Generation<'_>,
@@ -89,17 +89,17 @@ pub(super) fn sample_by(
     let mut counts = BTreeMap::new();
     for repeat in 0..runs {
         let mut chance = Seeded::new(Request { seed, prompt: SAMPLED, repeat });
-        let text = run(target, generation, &mut *wrap(&mut chance), observer)?;
-        *counts.entry(text).or_insert(0) += 1;
+        let completion = run(target, generation, &mut *wrap(&mut chance), observer)?;
+        *counts.entry(completion).or_insert(0) += 1;
     }
     Ok(counts)
 }
 
-/// The first of `runs` requests in which two methods say something else with the
-/// same random numbers; none if they always agree.
+/// The first of `runs` requests in which two methods generate different tokens with the same random
+/// numbers; none if they always agree.
 ///
 /// # Errors
-/// If a model fails or logits are no distribution.
+/// If a model fails or logits yield no distribution.
 pub fn first_difference(
     target: &dyn LanguageModel,
     methods: [&Generation<'_>; 2],
@@ -109,8 +109,7 @@ pub fn first_difference(
     first_difference_by(target, methods, seed, runs, straight)
 }
 
-/// As [`first_difference`], with an adapter round the random numbers of the
-/// first method.
+/// As [`first_difference`], with an adapter around the random numbers of the first method.
 pub(super) fn first_difference_by(
     target: &dyn LanguageModel,
     [one, other]: [&Generation<'_>; 2],
@@ -120,18 +119,18 @@ pub(super) fn first_difference_by(
 ) -> Result<Option<u32>, Error> {
     for repeat in 0..runs {
         let chance = || Seeded::new(Request { seed, prompt: SAMPLED, repeat });
-        let text = run(target, one, &mut *wrap(&mut chance()), &mut NoObserver)?;
-        if text != run(target, other, &mut chance(), &mut NoObserver)? {
+        let completion = run(target, one, &mut *wrap(&mut chance()), &mut NoObserver)?;
+        if completion != run(target, other, &mut chance(), &mut NoObserver)? {
             return Ok(Some(repeat));
         }
     }
     Ok(None)
 }
 
-/// Runs seeded generations under audit; the reports of all are added up.
+/// Audits seeded generations and adds up their reports.
 ///
 /// # Errors
-/// If a model fails or logits are no distribution.
+/// If a model fails or logits yield no distribution.
 pub fn audit(
     target: &dyn LanguageModel,
     generation: &Generation<'_>,
@@ -141,7 +140,7 @@ pub fn audit(
     audit_by(target, generation, seed, runs, straight)
 }
 
-/// As [`audit`], with an adapter round the audited random numbers.
+/// As [`audit`], with an adapter around the audited random numbers.
 pub(super) fn audit_by(
     target: &dyn LanguageModel,
     generation: &Generation<'_>,
@@ -158,7 +157,7 @@ pub(super) fn audit_by(
     Ok(total)
 }
 
-/// The prompt's identifier in the requests of this module.
+/// The prompt id in the requests of this module.
 const SAMPLED: &str = "exactness";
 
 fn run(

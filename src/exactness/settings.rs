@@ -1,16 +1,16 @@
-//! The kinds of sampling that methods are certified under.
+//! The sampling settings of a certificate.
 
 use super::methods::KeyValues;
 use crate::sampling::SamplingParams;
 
-/// A kind of sampling.
+/// A sampling setting.
 #[derive(Debug)]
 pub(super) struct SamplingSetting {
     /// Its name in the certificate.
     pub(super) name: &'static str,
     /// The target's settings.
     pub(super) target: SamplingParams,
-    /// Where the draft model's settings differ.
+    /// The settings in which the draft model differs.
     pub(super) draft: KeyValues,
 }
 
@@ -25,7 +25,7 @@ const PENALISED: SamplingParams = SamplingParams {
     ..SamplingParams::NEUTRAL
 };
 
-/// All kinds of sampling.
+/// All sampling settings.
 pub(super) const SETTINGS: &[SamplingSetting] = &[
     setting("T=1", SamplingParams::NEUTRAL),
     setting("T=0.7", SamplingParams { temperature: 0.7, ..SamplingParams::NEUTRAL }),

@@ -1,4 +1,4 @@
-//! A certificate as a table for people.
+//! Prints a certificate as tables.
 
 use std::fmt::Write as _;
 
@@ -10,12 +10,12 @@ use super::kind::CellKind;
 use super::monte_carlo::Fit;
 use super::mutants::CHECKS;
 
-/// Whether a cell belongs to a line of a table.
+/// Selects the cells of a line of a table.
 type Belongs<'a> = &'a dyn Fn(&CertificateCell) -> bool;
 
 impl Certificate {
-    /// How much was looked at, what is known of every verifier with every drafter,
-    /// the kill matrix, and the failures.
+    /// The numbers of cells, the result of every verifier with every drafter, the kill matrix, and
+    /// the failures.
     pub fn table(&self) -> String {
         let mut out = String::new();
         self.write_sums(&mut out);
@@ -32,7 +32,7 @@ impl Certificate {
         out
     }
 
-    /// In one line: whether all holds, and what that is worth.
+    /// The overall verdict in one line, with the number of cells behind it.
     pub fn verdict(&self) -> String {
         let failed = self.failures().len();
         if failed > 0 {
@@ -49,7 +49,7 @@ impl Certificate {
         )
     }
 
-    /// The enumerated, exact cells of a kind, or of all.
+    /// The enumerated, exact cells of one kind, or of all kinds.
     fn proofs(&self, kind: Option<CellKind>) -> Vec<&CertificateCell> {
         let of = |c: &&CertificateCell| {
             c.verdict == CertificateVerdict::Exact && kind.is_none_or(|kind| c.kind == kind)
@@ -57,7 +57,7 @@ impl Certificate {
         self.cells.iter().filter(of).collect()
     }
 
-    /// How much was looked at, by what came out: what counts, then the rest.
+    /// The numbers of cells by verdict, the most informative first.
     fn write_sums(&self, out: &mut String) {
         for kind in CellKind::ALL {
             write_sum(out, &self.proofs(Some(kind)), &format!("exact, {}", kind.words()));
@@ -77,7 +77,7 @@ impl Certificate {
         }
     }
 
-    /// Where soft distributions were walked.
+    /// The cells with soft distributions by K and toy.
     fn write_walked(&self, out: &mut String) {
         let soft = self.proofs(Some(CellKind::Soft));
         let most = soft.iter().map(|c| c.k).max().unwrap_or(0);
@@ -222,7 +222,7 @@ impl Certificate {
     }
 }
 
-/// A test in numbers.
+/// The numbers of a test.
 fn test(fit: Option<&Fit>) -> String {
     let Some(Fit { runs, cells, statistic, critical, min_detectable_tv: tv, .. }) = fit else {
         return "not run".to_owned();
@@ -230,7 +230,7 @@ fn test(fit: Option<&Fit>) -> String {
     format!("{runs:>6}  {cells:>5}  {statistic:>5.0}    {critical:>5.0}  {tv:.3}")
 }
 
-/// A line on some cells, if there are any.
+/// Writes a line on these cells, if there are any.
 fn write_sum(out: &mut String, cells: &[&CertificateCell], what: &str) {
     if cells.is_empty() {
         return;
@@ -245,13 +245,13 @@ fn write_sum(out: &mut String, cells: &[&CertificateCell], what: &str) {
     );
 }
 
-/// The largest total variation of cells, where some were enumerated.
+/// The largest total variation of enumerated cells; empty without any.
 fn largest(cells: &[&CertificateCell]) -> String {
     let tv = cells.iter().filter_map(|c| c.max_tv).reduce(f64::max);
     tv.map_or_else(String::new, |tv| format!(", largest TV {tv:.1e}"))
 }
 
-/// What came out for a verifier with a drafter, in a few characters.
+/// The result of a verifier with a drafter in a few characters.
 fn in_short(cells: &[&CertificateCell]) -> String {
     let tv = cells.iter().filter_map(|c| c.max_tv).reduce(f64::max);
     let any = |verdict| cells.iter().any(|c| c.verdict == verdict);

@@ -1,8 +1,8 @@
-//! The exact joint distribution of the texts of requests that share rounds, by walking the
-//! production rounds through every outcome of every draw.
+//! Computes the exact joint distribution of the completions of requests that share rounds, by
+//! running the production rounds with every outcome of every draw.
 //!
-//! That each text alone has the target's distribution is not enough: what one request draws must
-//! tell nothing about another's text. So the joint distribution must be the product.
+//! Each completion must have the target's distribution, and the requests must be independent. So
+//! the joint distribution must be the product of the requests' distributions.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,29 +18,29 @@ use crate::error::Error;
 use crate::model::LanguageModel;
 use crate::round::RoundEvent;
 
-/// The source of randomness of one request, by its place in the batch: all walk the same paths.
+/// The source of randomness of a request, by its place in the batch. All requests share one walk.
 pub type LaneChance<'c> = &'c dyn for<'w> Fn(usize, &'w WalkedChance) -> Box<dyn Chance + 'w>;
 
-/// A walk over all outcomes that several requests draw from.
+/// An enumeration of all outcomes from which several requests draw.
 #[derive(Debug, Default)]
 pub struct WalkedChance(RefCell<Exhaustive>);
 
-/// What an enumeration of requests that share rounds found.
+/// The result of enumerating requests that share rounds.
 #[derive(Debug, Clone, Default)]
 pub struct SharedEnumeration {
-    /// Probability of every combination of texts, in the order of the requests.
+    /// Probability of every combination of completions, in the order of the requests.
     pub dist: BTreeMap<Vec<Vec<Token>>, f64>,
-    /// Number of paths walked, one shared round each.
+    /// Number of enumerated paths, one shared round each.
     pub paths: usize,
-    /// The depths of drafts that met in one round.
+    /// The combinations of draft depths that occurred in a round.
     pub depths: BTreeSet<Vec<usize>>,
 }
 
-/// The new tokens and the state of each request, with the number of all new tokens first.
+/// The total number of new tokens, then the new tokens and the state key of each request.
 type SharedState = (usize, Vec<(Vec<Token>, Vec<u8>)>);
 
-/// Walks fresh generations of one target to their ends. Each request draws by `chance`, which is
-/// [`drawn_apart`] unless the draws themselves are tested.
+/// Enumerates fresh generations of one target to their ends. Each request draws from `chance`,
+/// which is [`drawn_apart`] unless a test replaces the draws.
 ///
 /// # Errors
 /// If a model fails or logits are no distribution.
@@ -57,7 +57,7 @@ pub fn enumerate_together<'a>(
     let mut frontier = BTreeMap::from([(state(&mut generations)?, (1.0, generations))]);
     while let Some((_, (mass, mut begun))) = frontier.pop_first() {
         if begun.iter_mut().all(|generation| generation.begin(Duration::ZERO).is_some()) {
-            *found.dist.entry(texts(&begun)).or_insert(0.0) += mass;
+            *found.dist.entry(completions(&begun)).or_insert(0.0) += mass;
             continue;
         }
         let walk = WalkedChance::default();
@@ -76,18 +76,18 @@ pub fn enumerate_together<'a>(
     Ok(found)
 }
 
-/// Every request draws what no other has drawn.
+/// Every request draws independently of the others.
 pub fn drawn_apart<'w>(_: usize, walk: &'w WalkedChance) -> Box<dyn Chance + 'w> {
     Box::new(walk)
 }
 
-/// The joint distribution of texts that are independent of each other.
-pub fn product(texts: &[JointDistribution]) -> BTreeMap<Vec<Vec<Token>>, f64> {
+/// The joint distribution of independent completions.
+pub fn product(requests: &[JointDistribution]) -> BTreeMap<Vec<Vec<Token>>, f64> {
     let mut all = BTreeMap::from([(Vec::new(), 1.0)]);
-    for dist in texts {
+    for dist in requests {
         let longer = all.iter().flat_map(|(before, mass)| {
-            dist.iter().map(move |(text, p)| {
-                ([&before[..], std::slice::from_ref(text)].concat(), mass * p)
+            dist.iter().map(move |(completion, p)| {
+                ([&before[..], std::slice::from_ref(completion)].concat(), mass * p)
             })
         });
         all = longer.collect();
@@ -95,7 +95,7 @@ pub fn product(texts: &[JointDistribution]) -> BTreeMap<Vec<Vec<Token>>, f64> {
     all
 }
 
-/// A round of all that go on; the depths of their drafts.
+/// Runs a round of all unfinished requests; returns the depths of their drafts.
 fn round(
     target: &dyn LanguageModel,
     generations: &mut [Generation<'_>],
@@ -118,7 +118,7 @@ fn round(
     Ok(open.iter().map(|(_, _, depth, _)| depth.0).collect())
 }
 
-/// The depth of a draft.
+/// Records the depth of a draft.
 struct Depth(usize);
 
 impl Observer for Depth {
@@ -128,7 +128,7 @@ impl Observer for Depth {
     }
 }
 
-fn texts(generations: &[Generation<'_>]) -> Vec<Vec<Token>> {
+fn completions(generations: &[Generation<'_>]) -> Vec<Vec<Token>> {
     generations.iter().map(|generation| generation.new_tokens().to_vec()).collect()
 }
 
@@ -138,7 +138,7 @@ fn state(generations: &mut [Generation<'_>]) -> Result<SharedState, Error> {
         Ok((generation.new_tokens().to_vec(), key))
     });
     let keys = keys.collect::<Result<Vec<_>, Error>>()?;
-    Ok((keys.iter().map(|(text, _)| text.len()).sum(), keys))
+    Ok((keys.iter().map(|(completion, _)| completion.len()).sum(), keys))
 }
 
 impl Chance for &WalkedChance {

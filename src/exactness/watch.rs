@@ -1,5 +1,5 @@
-//! Whether a length policy ever decides anything: one that never ends a draft
-//! is certified as nothing but `fixed`.
+//! Records whether a length policy ever ends a draft. Certifying one that never does would only
+//! certify `fixed`.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,9 +8,8 @@ use crate::length::{BatchView, DraftLength, PastAcceptance};
 use crate::round::RoundEvent;
 use crate::tree::Draft;
 
-/// A length policy that notes when it asks for less than K or ends a draft
-/// before. It is asked only where more could be drafted, and all copies share
-/// the note.
+/// A length policy that records whether it asks for fewer than K tokens or ends a draft before K.
+/// It is consulted only if more could be drafted. All copies share the record.
 #[derive(Debug)]
 pub(super) struct Watched {
     inner: Box<dyn DraftLength>,

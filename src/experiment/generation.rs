@@ -263,7 +263,7 @@ fn searched(
     let mut chance = Seeded::new(request);
     let mut until = UntilInterrupted(setup.interrupted);
     let found = search.run(method, (&mut chance, setup.clock), &mut until)?;
-    let best = found.texts.into_iter().next().context("the search has found no text")?;
+    let best = found.hypotheses.into_iter().next().context("the search has found no text")?;
     let BeamTotals { steps, rows, target_forwards, draft_forwards, prefill, decode } = found.totals;
     Ok(MadeText {
         text: search.text(&best.tokens, setup.codec)?,

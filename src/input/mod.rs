@@ -1,5 +1,4 @@
-//! Reading files that users name, up to a maximum size, and files that the program holds
-//! itself.
+//! Reads files that users name, up to a maximum size, and files embedded in the program.
 
 mod opened;
 mod shipped;
@@ -36,7 +35,7 @@ pub fn read_any_text(file: &Path) -> Result<String, Error> {
     read_text_from(File::open(file).map_err(|error| Error::file(file, error))?, file)
 }
 
-/// The text from an open reader; messages call it `file`.
+/// The text from an open reader; error messages call it `file`.
 ///
 /// # Errors
 /// As [`read_any_text`].
@@ -54,7 +53,7 @@ pub fn is_there(path: &Path) -> bool {
     shipped(path).is_some() || path.symlink_metadata().is_ok()
 }
 
-/// The names of what lies in a folder; none if it cannot be read.
+/// The names of the entries of a folder; none if it cannot be read.
 pub fn names_in(folder: &Path) -> Vec<String> {
     let mut names = shipped_in(folder);
     let files = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,4 +1,4 @@
-//! An open file, on disk or shipped with the program.
+//! An open file, on disk or embedded in the program.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -25,7 +25,7 @@ pub(crate) struct Stamp {
 }
 
 impl OpenedFile {
-    /// Opens a regular file; any other kind could block or have no end.
+    /// Opens a regular file; other kinds could block or never end.
     ///
     /// # Errors
     /// If it is missing, not a regular file, or not readable by this user.
@@ -53,8 +53,8 @@ impl OpenedFile {
         })
     }
 
-    /// The bytes from offset `at` on. The position in a file on disk is shared by all of its
-    /// readers, so only the newest one may be used.
+    /// The bytes from offset `at` on. All readers of a file on disk share its position, so only the
+    /// newest one may be used.
     ///
     /// # Errors
     /// If the system cannot move to that offset.

@@ -145,7 +145,7 @@ impl Isa for Avx512 {
     #[inline(always)]
     fn prefetch<T>(self, from: &T, bytes: usize) {
         let address = std::ptr::from_ref(from).cast::<i8>().wrapping_add(bytes);
-        // A prefetch never faults, whatever the address.
+        // A prefetch never faults, for any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address) }
     }
     #[inline(always)]

@@ -1,5 +1,5 @@
-//! Exact products of small integers: weights of sixteen lanes, kept in a few bits each, with
-//! the quantised values of rows.
+//! Exact products of small integers: weights of sixteen lanes, stored in a few bits each, times the
+//! quantised values of rows.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -19,7 +19,7 @@ pub(crate) struct Integers {
     pub(super) quants: [[i8; FOUR]; GROUPS],
     /// The sums of the first and of the second sixteen.
     totals: [i32; 2],
-    /// What one step is.
+    /// The size of one step.
     scale: f32,
     /// The sum of all, in steps.
     total: f32,
@@ -44,7 +44,7 @@ impl Quants for Integers {
 }
 
 impl Integers {
-    /// The sum of the values that were quantised, after their quantisation.
+    /// The sum of the values after quantisation.
     #[inline(always)]
     pub(crate) fn total(&self) -> f32 {
         self.total
@@ -59,7 +59,7 @@ impl Integers {
 
 /// The weights of sixteen lanes for a block, as bytes without a sign.
 pub(crate) trait IntegerWeights {
-    /// The largest weight; more than 127 only if 128 stands for zero.
+    /// The largest weight; it exceeds 127 only if 128 stands for zero.
     const MOST: i32;
 
     /// The bytes of a group in one of the parts of the lanes.
@@ -86,8 +86,8 @@ pub(crate) trait IntegerProducts: Copy {
     /// The entry of the table for each byte, which must be less than 16.
     fn look_up(self, table: &[u8; 16], x: Self::B) -> Self::B;
 
-    /// For weights and what is subtracted from each, the sums of `(weight − offset) · value` over `COUNT` groups from `first`, in each lane
-    /// and for each row; `COUNT` groups are half a block, or a whole one.
+    /// For each lane and row, the sum of `(weight − offset) · value` over `COUNT` groups from
+    /// `first`. `COUNT` groups are half a block or a whole one.
     fn dot_groups<W: IntegerWeights, const COUNT: usize, const M: usize>(
         self,
         weights: (&W, i32),

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn tanh_and_gelu_are_accurate_and_the_same_on_every_instruction_set() {
+    fn tanh_and_gelu_are_accurate_with_the_same_bits_everywhere() {
         let x = numbers();
         let [tanh, gelu] = of(IsaKind::Portable, &x);
         for ((x, tanh), gelu) in x.iter().map(|&x| f64::from(x)).zip(&tanh).zip(&gelu) {

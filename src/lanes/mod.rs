@@ -34,7 +34,7 @@ const VARIABLE: &str = "SPECDEC_ISA";
 /// Lanes of a vector, and outputs of a weight tile.
 pub const LANES: usize = 16;
 
-/// Thirty-two weights of one byte for each of sixteen lanes, placed by [`IsaKind::byte`].
+/// Thirty-two one-byte weights for each of sixteen lanes, placed by [`IsaKind::byte`].
 pub(crate) type Bytes = [u8; BLOCK * LANES];
 /// Weights per lane, and values per row, of a product of bytes.
 pub(crate) const BLOCK: usize = 32;
@@ -48,7 +48,7 @@ pub(crate) trait Quants: Pod {
     fn scale(&self) -> f32;
 }
 
-/// Bytes, four at a time, with what cancels the 128 that is added to the weights.
+/// Bytes, four at a time, with the term that cancels the 128 added to the weights.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Fours {
@@ -197,8 +197,8 @@ impl IsaKind {
         }
     }
 
-    /// Where a lane's weight for one of the inputs of a block is kept, and the bits in which
-    /// the byte there differs from the signed weight.
+    /// The place of a lane's weight for one of the inputs of a block, and the bits in which the
+    /// byte there differs from the signed weight.
     pub(crate) fn byte(self, lane: usize, input: usize) -> (usize, u8) {
         let (together, flipped) = match self {
             Self::Avx2 => (2, 0),
@@ -233,8 +233,8 @@ impl IsaKind {
         *ACTIVE.get_or_init(|| Self::choose().unwrap_or(Self::Portable))
     }
 
-    /// Runs a kernel with these instructions, or the portable ones where the
-    /// processor lacks them.
+    /// Runs a kernel with these instructions, or with the portable ones if the processor lacks
+    /// them.
     pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
         match self {
             #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! As [`super::entropy`], with a threshold that adapts to a desired acceptance rate.
+//! Like [`super::entropy`], with a threshold that adapts to a desired acceptance rate.
 
 use super::signal::last;
 use super::{BuildLength, DraftLength};

@@ -8,7 +8,7 @@ use crate::registry::Entry;
 const K_BY_BATCH: Param = Param::text(
     "k_by_batch",
     "1:4,4:3,8:2,16:1,32:0",
-    "the number of texts in a round from which on to draft so many tokens, as in 1:4,8:2,32:0",
+    "batch sizes, each with the K from that size on, as in 1:4,8:2,32:0",
 );
 
 /// The registry entry.
@@ -16,7 +16,7 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "by_batch",
     aliases: &[],
     params: &[K_BY_BATCH],
-    summary: "K by the number of texts that share the round, at most K",
+    summary: "draft length by the number of sequences that share the round, at most K",
     paper: "vLLM, num_speculative_tokens_per_batch_size",
     build: |params| Ok(Box::new(ByBatch::new(params)?)),
 };
@@ -25,7 +25,7 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
 #[derive(Debug, Clone)]
 struct ByBatch {
     most: usize,
-    /// Batch sizes in ascending order, from 1, and the K from each on.
+    /// Batch sizes in ascending order, from 1, each with the K from that size on.
     steps: Vec<(usize, usize)>,
     batch: usize,
 }

@@ -1,4 +1,4 @@
-//! Draft length policies, which decide how far ahead to draft.
+//! Draft length policies, which decide how many tokens to draft.
 //!
 //! A policy is consulted before every draft pass and may stop the draft. It sees the
 //! tokens drafted so far but cannot drop one: dropping a token because of its value
@@ -28,13 +28,12 @@ use crate::tree::Draft;
 
 /// Decides whether a round drafts one level further.
 pub trait DraftLength: std::fmt::Debug {
-    /// Called before a round with what earlier rounds show of all sequences that share it.
+    /// Called before a round with the past acceptance of all sequences that share it.
     fn begin(&mut self, batch: &BatchView<'_>) {
         let _ = batch;
     }
 
-    /// What earlier rounds of this sequence show, for the policies of those that share its next
-    /// one.
+    /// The past acceptance of this sequence, for the policies of all sequences in its next round.
     fn past(&self) -> PastAcceptance {
         PastAcceptance::default()
     }
@@ -48,13 +47,13 @@ pub trait DraftLength: std::fmt::Debug {
         true
     }
 
-    /// Whether the policy uses the drafter's beliefs about the tokens and not only
-    /// their number. If not, a greedy drafter does not compute them.
+    /// Whether the policy uses the drafter's beliefs about the tokens, not only their number. If
+    /// not, a greedy drafter does not compute them.
     fn needs_confidence(&self) -> bool {
         true
     }
 
-    /// Whether decisions depend on earlier rounds and not on the draft alone.
+    /// Whether decisions depend on earlier rounds, not only on the draft.
     fn learns(&self) -> bool {
         true
     }
@@ -86,11 +85,11 @@ pub struct LengthParams<'s> {
     pub params: &'s Params,
 }
 
-/// The smallest divisor for times, in seconds: a clock that does not advance then gives
-/// a large rate and not an infinite one.
+/// The smallest divisor for times, in seconds, so that a clock that does not advance yields a large
+/// rate instead of an infinite one.
 const INSTANT: f64 = 1e-9;
 
-/// A function that builds a policy, or says what is wrong with its settings.
+/// A function that builds a policy, or reports what is wrong with its settings.
 pub type BuildLength = fn(&LengthParams<'_>) -> Result<Box<dyn DraftLength>, Error>;
 
 /// All draft length policies.

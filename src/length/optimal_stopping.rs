@@ -1,13 +1,12 @@
-//! Drafts another token while its expected gain is worth its time.
+//! Drafts another token as long as its expected gain is worth its time.
 //!
 //! Let λ be the tokens per second so far. The next token is drafted if
-//! `A·a > λ·(t_d + T(n + 1) − T(n))`, where A is the probability that all drafted
-//! tokens are kept, a the probability that the next one is, and the factor of λ the
-//! time that one more token costs in drafting and in the target's pass. This maximises
-//! `E[tokens] / E[time]` (Dinkelbach's fixed point). Costs and acceptance are learned
-//! from past rounds; a drafted token's acceptance is predicted from its draft
-//! probability. The first token is always drafted. In a tree, levels take the place of
-//! tokens, and A is that of the best path to the deepest level.
+//! `A·a > λ·(t_d + T(n + 1) − T(n))`. A is the probability that all drafted tokens are kept, and a
+//! the probability that the next one is. The factor of λ is the time that one more token costs in
+//! drafting and in the target's pass. This maximises `E[tokens] / E[time]` (Dinkelbach's fixed
+//! point). Costs and acceptance are learned from past rounds; a drafted token's acceptance is
+//! predicted from its draft probability. The first token is always drafted. In a tree, the same
+//! applies to levels, with A of the best path to the deepest level.
 
 use super::signal::best_path;
 use super::{BuildLength, DraftLength, INSTANT};
@@ -20,7 +19,7 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "optimal_stopping",
     aliases: &[],
     params: &[],
-    summary: "at most K; another while survival times predicted acceptance is worth its cost",
+    summary: "at most K; another token while survival times predicted acceptance is worth its cost",
     paper: "renewal reward with Dinkelbach's fixed point; cf. Huang et al. 2025, SpecDec++, \
             arXiv 2405.19715",
     build: |params| Ok(Box::new(OptimalStopping::new(params.num_speculative_tokens))),
@@ -28,7 +27,7 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
 
 /// Number of classes of draft probabilities, of equal width.
 const CLASSES: usize = 5;
-/// Initial counts of a class: tokens decided on, and those of them that were kept.
+/// Initial counts of a class: decided tokens, and kept ones among them.
 const PRIOR: (f64, f64) = (2.0, 1.4);
 /// Rounds at full length before the first decision, to measure costs.
 const WARMUP: u64 = 2;
@@ -65,8 +64,8 @@ impl LineFit {
         self.xy += x * y;
     }
 
-    /// Seconds per unit of the count, never negative; from a line through the origin as
-    /// long as the counts have not varied.
+    /// Seconds per unit of the count, never negative. If all counts were equal, the slope of a line
+    /// through the origin.
     fn slope(&self) -> f64 {
         let spread = self.n * self.xx - self.x * self.x;
         let slope = if spread > 0.5 {

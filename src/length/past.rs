@@ -1,65 +1,64 @@
-//! What earlier rounds show of how far drafts survive.
+//! The acceptance of a sequence's earlier rounds, for draft length policies.
 
-/// How much older tokens count for each newer one: about 1000 are held.
+/// The factor on the weight of older tokens per newer token: about 1000 tokens count.
 const KEEP: f64 = 0.999;
 
-/// How much of the past is left after a round without drafts. What is forgotten gives way to a
-/// guess; or else a policy that once stopped drafting would never learn that it pays again.
+/// The factor on the weight of the past per round without drafts. A guess takes the lost weight;
+/// without it, a policy that has stopped drafting would never start again.
 const LEFT: f64 = 0.98;
 
-/// Drafted tokens that were decided on, and those of them that were accepted; older ones count
-/// less.
+/// Discounted counts of decided and accepted draft tokens. Older tokens count less.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PastAcceptance {
-    /// Number of tokens that were decided on.
+    /// Number of tokens that the verifier decided on.
     pub reached: f64,
     /// Number of tokens that were accepted.
     pub kept: f64,
 }
 
-/// What a policy sees of one sequence before a round.
+/// The information that policies have on one sequence before a round.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SequencePast {
-    /// What its earlier rounds show.
+    /// The acceptance in its earlier rounds.
     pub acceptance: PastAcceptance,
-    /// Number of levels that its text has room for.
+    /// The maximum number of draft levels, by the tokens that it may still generate.
     pub room: usize,
 }
 
-/// The sequences that share a round, as they are before anything is drafted in it.
+/// The sequences that share a round, before anything is drafted in it.
 ///
-/// Policies see the past alone. What the tokens of this round show, those of other sequences
-/// included, is nothing that a length may be chosen by once they are drawn: a draft that is cut
-/// because of its tokens changes the distribution of the text.
+/// Policies see only earlier rounds. A length must not depend on drawn tokens of this round, of any
+/// sequence: cutting a draft because of its tokens changes the distribution of the completion.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchView<'b> {
-    /// All of them.
+    /// All sequences.
     pub sequences: &'b [SequencePast],
-    /// The place of the policy's own.
+    /// The index of the policy's own sequence.
     pub own: usize,
 }
 
 impl PastAcceptance {
-    /// What is guessed before the first round.
+    /// The guess before the first round.
     pub const GUESS: Self = Self { reached: 10.0, kept: 7.0 };
 
-    /// The probability that the next drafted token is accepted; not a number without a past.
+    /// The estimated probability that the next drafted token is accepted; NaN without a past.
     pub fn alpha(self) -> f64 {
         self.kept / self.reached
     }
 
-    /// This, beside a probability that counts for so many tokens.
-    pub fn beside(self, alpha: f64, tokens: f64) -> f64 {
+    /// The estimate of [`Self::alpha`], pooled with a prior `alpha` that has the weight of `tokens`
+    /// tokens.
+    pub fn pooled_with(self, alpha: f64, tokens: f64) -> f64 {
         (tokens * alpha + self.kept) / (tokens + self.reached)
     }
 
-    /// Both.
+    /// The sum of both counts.
     pub fn and(self, other: Self) -> Self {
         Self { reached: self.reached + other.reached, kept: self.kept + other.kept }
     }
 
-    /// Adds a round that accepted so many of the levels that it drafted; one without drafts comes
-    /// nearer to `guess`.
+    /// Adds a round that accepted `accepted` of `drafted` levels. A round without drafts moves the
+    /// counts towards `guess`.
     pub fn add_round(&mut self, drafted: usize, accepted: usize, guess: Self) {
         if drafted == 0 {
             return self.forget(guess);
@@ -67,7 +66,7 @@ impl PastAcceptance {
         self.add(drafted, accepted);
     }
 
-    /// Adds a round that accepted so many of the levels that it drafted.
+    /// Adds a round that accepted `accepted` of `drafted` levels.
     pub fn add(&mut self, drafted: usize, accepted: usize) {
         let reached = (accepted + 1).min(drafted);
         let left = KEEP.powi(reached as i32);
@@ -75,13 +74,13 @@ impl PastAcceptance {
         self.kept = left * self.kept + accepted as f64;
     }
 
-    /// Comes nearer to a guess.
+    /// Moves the counts towards a guess.
     pub fn forget(&mut self, guess: Self) {
         self.reached = LEFT * self.reached + (1.0 - LEFT) * guess.reached;
         self.kept = LEFT * self.kept + (1.0 - LEFT) * guess.kept;
     }
 
-    /// Its bits.
+    /// Its bits, for state keys.
     pub fn key(self) -> Vec<u8> {
         [self.reached, self.kept].iter().flat_map(|x| x.to_bits().to_le_bytes()).collect()
     }

@@ -1,10 +1,10 @@
-//! A budget of drafted tokens for all sequences of a round, given to those most likely to survive.
+//! A budget of drafted tokens per round, allotted to the tokens of all sequences that are most
+//! likely to survive.
 //!
-//! The survival of a sequence's i-th token is estimated as αⁱ, with α from its own past rounds
-//! and, as long as these are few, from those of all sequences. The budget takes tokens in the
-//! order of their survival. Servers that rank by the draft model's confidences use those of
-//! earlier rounds: with those of the tokens that the budget cuts, the output would not be the
-//! target's.
+//! The survival of a sequence's i-th token is estimated as αⁱ. α comes from the sequence's past
+//! rounds, pooled with those of all sequences. The budget takes tokens by descending survival.
+//! Ranking by the draft model's confidence in the drafted tokens themselves would change the output
+//! distribution, so servers that use confidences take those of earlier rounds.
 
 use super::{BatchView, BuildLength, DraftLength, LengthParams, PastAcceptance};
 use crate::params::Param;
@@ -15,7 +15,7 @@ const DRAFT_BUDGET: Param = Param::count(
     "draft_budget",
     16,
     0..=4096,
-    "drafted tokens per round of all sequences that share it",
+    "drafted tokens per round, for all sequences that share it",
 );
 
 /// The registry entry.
@@ -23,14 +23,14 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "shared_budget",
     aliases: &[],
     params: &[DRAFT_BUDGET],
-    summary: "a number of tokens for the whole batch, at most K each; they go to the texts whose \
-              past drafts survived",
+    summary: "a token budget for the whole batch, at most K per sequence; it favours sequences \
+              whose past drafts survived",
     paper: "vLLM, adaptive verification; Liu et al. 2024, arXiv 2406.14066",
     build: |params| Ok(Box::new(SharedBudget::new(params))),
 };
 
-/// How many tokens the acceptance of all sequences counts for beside a sequence's own. With few,
-/// the budget follows texts that were lucky.
+/// The weight, in tokens, of the acceptance of all sequences when pooled with a sequence's own.
+/// With a small weight, the budget follows lucky sequences.
 const PRIOR: f64 = 64.0;
 
 /// The budget as one of the sequences sees it.
@@ -39,7 +39,7 @@ struct SharedBudget {
     k: usize,
     tokens: usize,
     past: PastAcceptance,
-    /// Its part of the budget in this round.
+    /// Its share of the budget in this round.
     part: usize,
 }
 
@@ -49,13 +49,13 @@ impl SharedBudget {
         Self { k, tokens, past: PastAcceptance::default(), part: k.min(tokens) }
     }
 
-    /// How many levels the sequence drafts. Among tokens that survive as likely, the first level
-    /// and then the first sequence comes first.
+    /// The number of levels that the sequence drafts. Ties go to the lower level, then to the
+    /// earlier sequence.
     fn part(&self, batch: &BatchView<'_>) -> usize {
         let pasts = batch.sequences.iter().map(|sequence| sequence.acceptance);
         let all = pasts.fold(PastAcceptance::GUESS, PastAcceptance::and).alpha();
         let tokens = batch.sequences.iter().enumerate().flat_map(|(at, sequence)| {
-            let alpha = sequence.acceptance.beside(all, PRIOR);
+            let alpha = sequence.acceptance.pooled_with(all, PRIOR);
             let most = sequence.room.min(self.k);
             (1..=most).map(move |level| (alpha.powi(level as i32), level, at))
         });

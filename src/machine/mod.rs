@@ -1,4 +1,4 @@
-//! Describes this machine and measures how much of a time span other work on it took.
+//! Describes this machine and measures the time that other work on it takes.
 
 mod watch;
 
@@ -27,7 +27,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Reads the description from the kernel; a field that is not known reads `unknown`.
+    /// Reads the description from the kernel; unknown fields are `unknown`.
     pub fn this() -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let field = |names: &[&str]| {
@@ -60,8 +60,8 @@ impl Machine {
     }
 }
 
-/// The name of this machine: what the environment variable [`HOST`] says, or else the
-/// kernel's name of it. In a container, the kernel's name is that of the container.
+/// The name of this machine: the value of the environment variable [`HOST`], or else the kernel's
+/// host name. In a container, that is the name of the container.
 pub(crate) fn host() -> String {
     let kernel = || fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let other = || std::env::var("HOSTNAME").ok();
@@ -73,7 +73,8 @@ pub(crate) fn host() -> String {
     }
 }
 
-/// The environment variable that names the machine where its host name does not.
+/// The environment variable with the machine's name, for machines whose host name does not identify
+/// them.
 pub const HOST: &str = "SPECDEC_MACHINE";
 
 /// The load averages over 1, 5 and 15 minutes; zeros where unknown.
@@ -83,8 +84,8 @@ pub(crate) fn load_average() -> [f64; 3] {
     std::array::from_fn(|_| values.next().unwrap_or(0.0))
 }
 
-/// Wall-clock time that also measures how much of it other work on the machine took; only
-/// Linux tells, and elsewhere none of it counts as lost.
+/// Wall-clock time that also measures the time lost to other work on the machine. Only Linux
+/// reports it; elsewhere no time counts as lost.
 #[derive(Debug, Default)]
 pub struct MachineClock(RealClock);
 
@@ -105,9 +106,9 @@ impl Clock for MachineClock {
     }
 }
 
-/// Ticks by which rounding may enlarge a difference of two readings. The kernel rounds
-/// each summed time, of all cores and of this process, down to a whole tick, and some of
-/// these times pass a tick between the readings.
+/// Ticks by which rounding may enlarge a difference of two readings. The kernel rounds each summed
+/// time, of all cores and of this process, down to whole ticks, and some of these times pass a tick
+/// between the readings.
 const ROUNDED: u64 = 3;
 
 /// Converts ticks: the kernel counts the time of cores and processes in hundredths of a

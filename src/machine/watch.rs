@@ -1,4 +1,4 @@
-//! How much of a time span other work on the machine took.
+//! Measures the share of a time span that other work on the machine took.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::clock::{Clock, Lost};
 /// time.
 pub const DISTURBED: f64 = 0.1;
 
-/// How disturbed a span of time was, as shares of its wall time.
+/// The disturbance of a span of time, as shares of its wall time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Disturbance {
-    /// Waiting for a core, all threads together.
+    /// Time that our threads waited for a core, summed over threads.
     pub(crate) waiting: f64,
-    /// Core time that other processes used, all cores together.
+    /// Core time that other processes used, summed over cores.
     pub(crate) others: f64,
     /// Time that the host took from our threads' share of the cores.
     pub(crate) stolen: f64,
@@ -34,16 +34,16 @@ impl<'a> Watch<'a> {
         Self { clock, begun: clock.now(), lost: clock.lost() }
     }
 
-    /// How disturbed the span was until now, for work on `threads` threads of a machine
-    /// with `cores` cores.
+    /// The disturbance of the span so far, for work on `threads` threads of a machine with `cores`
+    /// cores.
     pub(crate) fn end(&self, threads: usize, cores: usize) -> Disturbance {
         let wall = (self.clock.now() - self.begun).as_secs_f64();
         let share = |now: Duration, before: Duration| {
             now.saturating_sub(before).as_secs_f64() / wall.max(f64::MIN_POSITIVE)
         };
         let lost = self.clock.lost();
-        // It is not known whether our threads were on the cores that lost time: they are
-        // charged their share.
+        // It is unknown whether our threads were on the cores that lost time, so they are charged
+        // their share.
         let ours = (threads as f64 / cores.max(1) as f64).min(1.0);
         Disturbance {
             waiting: share(lost.waiting, self.lost.waiting),
@@ -59,7 +59,7 @@ impl Disturbance {
         self.waiting.min(self.others) + self.stolen
     }
 
-    /// Whether times from this span can be trusted.
+    /// Whether times from this span must not be trusted.
     pub(crate) fn is_disturbed(self) -> bool {
         self.share() > DISTURBED
     }
@@ -70,8 +70,7 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// At the second reading 100 ms have passed, and other processes have used `others`
-    /// ms.
+    /// At the second reading, 100 ms have passed and other processes have used `others` ms.
     #[derive(Debug)]
     struct Second {
         others: u64,

@@ -4,8 +4,8 @@ use std::hint::spin_loop;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Polls between two readings of the clock. They take some microseconds, and most waits
-/// are shorter.
+/// Number of polls between two readings of the clock. They take some microseconds; most waits are
+/// shorter.
 const POLLS: usize = 128;
 /// After this time the waiting thread yields its core, which the awaited thread may
 /// need.

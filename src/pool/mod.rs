@@ -1,11 +1,10 @@
 //! A thread pool whose workers stay awake between the products of a pass.
 //!
-//! A pass has dozens of products of some microseconds each, so workers poll for the
-//! next one and sleep only after some time without work. Work within a phase is claimed
-//! piece by piece, and a phase ends when its pieces are done: a worker that has lost
-//! its core to another process delays the pass only by its current piece, if it has
-//! one. A worker that keeps delaying the others by more than it contributes is excluded
-//! for a while.
+//! A pass has dozens of products of some microseconds each, so workers poll for the next one and
+//! sleep only after some time without work. Work within a phase is claimed piece by piece, and a
+//! phase ends when its pieces are done: a worker that has lost its core to another process delays
+//! the pass only by its current piece, if it has one. A worker that repeatedly delays the others by
+//! more than it contributes is excluded for a while.
 
 mod gate;
 mod look;
@@ -27,9 +26,9 @@ use parking_lot::Mutex;
 use self::roster::{Roster, WINDOW};
 use self::state::{Patience, PoolState};
 
-/// Threads poll for the end of a phase for longer than most pieces take, and for the
-/// next job for longer than small models take between two jobs: waking up takes tens of
-/// microseconds.
+/// The time for which threads poll for the end of a phase is longer than most pieces take. The time
+/// for which they poll for the next job is longer than the gap between two jobs of small models.
+/// Waking up would take tens of microseconds.
 const PATIENCE: Patience =
     Patience { phase: Duration::from_micros(100), idle: Duration::from_micros(200) };
 
@@ -45,7 +44,7 @@ pub struct Pool {
     turn: Mutex<Turn>,
 }
 
-/// What is kept between jobs.
+/// The state that is kept between jobs.
 #[derive(Debug)]
 struct Turn {
     roster: Roster,
@@ -123,8 +122,8 @@ impl Pool {
         self.state.threads()
     }
 
-    /// Lets all workers take part in the next jobs, also those that were excluded because
-    /// they delayed others.
+    /// Readmits all workers to the next jobs, including those that were excluded for delaying
+    /// others.
     pub fn forgive(&self) {
         let mut turn = self.turn.lock();
         turn.roster = Roster::new(self.threads());
@@ -143,8 +142,8 @@ impl Pool {
         self.run_on(self.threads(), job);
     }
 
-    /// The same on the first `threads` threads only, the caller's included. Workers that
-    /// take no part stay awake for the next job.
+    /// The same on the first `threads` threads only, the caller's included. The other workers stay
+    /// awake for the next job.
     ///
     /// # Panics
     /// As [`Self::run`].
@@ -169,7 +168,7 @@ impl Turn {
     fn choose(&mut self, state: &PoolState) {
         if let Some(jobs) = &mut self.restless {
             *jobs += 1;
-            // All sets of workers in turn.
+            // Cycles through all sets of workers.
             state.follow(|thread| thread == 0 || *jobs >> ((thread - 1) % 8) & 1 == 1);
         } else if self.time >= WINDOW {
             self.roster.judge(std::mem::take(&mut self.time), &state.records());

@@ -1,10 +1,10 @@
-//! Which threads take part in jobs, judged by how much they delay the others.
+//! Decides which threads take part in jobs, by how much they delay the others.
 //!
-//! A thread that loses its core to another process may hold a claimed piece, for which
-//! all others wait. It is excluded if they wait longer for it than they would need for
-//! its work. Let s be its share of the pieces and h the share of the time for which it
-//! held up the others: without it, a job of time 1 takes (1 − h) / (1 − s), which is
-//! less than 1 if h > s. After a while the thread is tried again.
+//! A thread that loses its core to another process may hold a claimed piece, for which all others
+//! wait. It is excluded if the others wait longer for it than they would need for its work. Let s
+//! be its share of the pieces and h the share of the time for which it held up the others: without
+//! it, a job of time 1 takes (1 − h) / (1 − s), which is less than 1 if h > s. After a while the
+//! thread is tried again.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ pub(super) const WINDOW: Duration = Duration::from_millis(20);
 /// The maximum number of windows for which a thread is excluded at once.
 const LONGEST: u32 = 16;
 
-/// What one thread did within a window.
+/// The work of one thread within a window.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Record {
-    /// Number of pieces that it did.
+    /// Number of pieces that it finished.
     pub pieces: u64,
-    /// How long the caller waited for it, in waits so long that the caller slept.
+    /// The time for which the caller slept while waiting for it.
     pub held_up: Duration,
 }
 
@@ -58,8 +58,8 @@ impl Roster {
         let mut returned = false;
         for (thread, record) in self.0.iter_mut().zip(records).skip(1) {
             if thread.away > 0 {
-                // Threads return one at a time: several that return together would be
-                // judged together.
+                // Threads return one at a time, because several that return together could not be
+                // judged separately.
                 let wait = thread.away == 1 && returned;
                 returned |= thread.away == 1;
                 thread.away -= u32::from(!wait);
@@ -73,8 +73,7 @@ impl Roster {
     }
 }
 
-/// Pins a worker to a core of its own, where its caches stay warm, if there are enough
-/// cores.
+/// Pins a worker to its own core, where its caches stay warm, if there are enough cores.
 #[cfg(target_os = "linux")]
 pub(super) fn pin(index: usize, threads: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -83,7 +82,7 @@ pub(super) fn pin(index: usize, threads: usize) {
     if cores.len() >= threads {
         let mut own = CpuSet::new();
         own.set(cores[index]);
-        // Without pinning everything works, only with less even times.
+        // Without pinning, times only vary more.
         let _ = sched_setaffinity(None, &own);
     }
 }
@@ -132,8 +131,8 @@ mod tests {
         judge(&mut Roster::new(2), &[(0, 0), (0, 0)]);
     }
 
-    /// For each of some windows in which a thread takes part: for how many windows it
-    /// is excluded afterwards.
+    /// For each window in which a thread takes part: the number of windows for which it is excluded
+    /// afterwards.
     fn absences(roster: &mut Roster, windows: &[(u64, u64)]) -> Vec<u32> {
         let stay = |&window: &(u64, u64)| {
             judge(roster, &[(10, 0), window]);

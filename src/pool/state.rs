@@ -1,11 +1,10 @@
-//! What the threads of a pool share, how workers enter and leave jobs, and one thread's
-//! view of a job.
+//! The shared state of a pool's threads, the protocol by which workers enter and leave jobs, and
+//! one thread's view of a job.
 //!
-//! A phase ends when its pieces are done, whichever threads did them: a job waits
-//! neither for a worker that has lost its core nor for one that is waking up. A worker
-//! that enters late finds the earlier phases done and catches up. A worker that waits
-//! too long leaves the job, sleeps outside it and enters again when the phase has
-//! ended. Only the caller sleeps inside a job.
+//! A phase ends when its pieces are done, whichever threads did them: a job waits neither for a
+//! worker that has lost its core nor for one that is waking up. A worker that enters late finds the
+//! earlier phases done and catches up. A worker that waits too long leaves the job, sleeps outside
+//! it and re-enters when the phase has ended. Only the caller sleeps inside a job.
 //!
 //! No wake-up is lost: a thread that goes to sleep first sets its flag and then checks
 //! its condition once more; a thread that changes something makes the change first and
@@ -68,7 +67,7 @@ unsafe impl Sync for PoolState {}
 // SAFETY: as above.
 unsafe impl Send for PoolState {}
 
-/// What all threads change in every phase, in a cache line of its own.
+/// The counters that all threads change in every phase, in a separate cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Counters {
@@ -92,13 +91,13 @@ struct Seat {
     held_up: AtomicU64,
 }
 
-/// How far a worker has got.
+/// The progress of a worker.
 #[derive(Debug, Clone, Copy)]
 struct WorkerProgress {
     /// The number of the last job that it entered.
     job: u64,
-    /// How many pieces of the job must be done before it can continue, if it left
-    /// before the end.
+    /// The number of pieces of the job that must be done before it can continue, if it left before
+    /// the end.
     stuck: Option<usize>,
 }
 
@@ -132,8 +131,8 @@ impl PoolState {
         self.seats.len()
     }
 
-    /// Runs a job on the first `team` threads, as far as the workers among them enter it;
-    /// one caller at a time. Returns the payload if a thread panicked.
+    /// Runs a job on those of the first `team` threads that enter it; one caller at a time. Returns
+    /// the payload if a thread panicked.
     pub(super) fn run(&self, team: usize, job: &Job<'_>) -> Option<Panic> {
         self.counters.claimed.store(0, Relaxed);
         self.counters.done.store(0, Relaxed);
@@ -184,8 +183,7 @@ impl PoolState {
         }
     }
 
-    /// Waits for a job in which this worker has something to do; `None` if there will
-    /// be no more jobs.
+    /// Waits for a job with work for this worker; `None` if there will be no more jobs.
     fn wait_for_work(&self, index: usize, place: WorkerProgress) -> Option<u64> {
         let excluded = || self.seats[index].away.load(SeqCst);
         let away = || excluded() || index >= self.team.load(SeqCst);
@@ -208,8 +206,8 @@ impl PoolState {
         self.sleep(index, work)
     }
 
-    /// Runs a job on this thread. Returns how many pieces must be done before the
-    /// thread can continue, if it did not reach the end.
+    /// Runs a job on this thread. If it does not reach the end, returns the number of pieces that
+    /// must be done before the thread can continue.
     fn take_part(&self, index: usize, job: &Job<'_>) -> Option<usize> {
         let worker = Worker::new(index, self);
         WORKING.set(true);
@@ -328,7 +326,7 @@ impl PoolState {
     }
 }
 
-/// What the threads run: each of them calls the same function.
+/// The function that every thread runs.
 pub type Job<'a> = dyn Fn(&Worker<'_>) -> Result<(), Away> + Sync + 'a;
 
 /// The thread must leave the job: it has waited too long and may enter again, or
@@ -345,7 +343,7 @@ pub struct Worker<'a> {
     end: Cell<usize>,
     /// Not larger than the next unclaimed piece.
     next: Cell<usize>,
-    /// Number of pieces that this thread did.
+    /// Number of pieces that this thread finished.
     did: Cell<u64>,
 }
 
@@ -364,11 +362,10 @@ impl<'a> Worker<'a> {
         self.state.team.load(Relaxed)
     }
 
-    /// Shares the pieces `0..pieces` of a phase among the threads in the job. Every
-    /// thread that runs the job must call this with the same number; each piece is done
-    /// once. When this returns `Ok`, all pieces are done, and everything that was
-    /// written in them is visible. Code between two calls must not write to anything
-    /// that other threads see.
+    /// Shares the pieces `0..pieces` of a phase among the threads in the job. Every thread that
+    /// runs the job must call this with the same number; each piece is done once. When this returns
+    /// `Ok`, all pieces are done, and everything that was written in them is visible. Code between
+    /// two calls must not write to anything that other threads see.
     ///
     /// # Errors
     /// If this thread must leave the job: return the error at once.
@@ -388,8 +385,8 @@ impl<'a> Worker<'a> {
         if self.state.wait_for_phase(self.index, end) { Ok(()) } else { Err(Away(())) }
     }
 
-    /// The number of pieces of all phases that this thread has begun, and how many of
-    /// them it did.
+    /// The number of pieces of all phases that this thread has begun, and the number that it
+    /// finished itself.
     fn progress(&self) -> (usize, u64) {
         (self.end.get(), self.did.get())
     }

@@ -39,7 +39,8 @@ fn taken(results: &Results, cell: &Cell) -> Option<f64> {
     let samples = results.samples(&cell.id);
     let mut cost = 0.0;
     for round in rounds(timed(samples)) {
-        cost += costs.non_target_us(round.proposed)? + calibration.target_us(round.proposed + 1)?;
+        cost +=
+            costs.outside_target(round.proposed)? + calibration.target_us(round.proposed + 1)?;
     }
     (cost > 0.0).then(|| times(timed(samples)).total() / cost)
 }

@@ -36,7 +36,7 @@ fn keys(cell: &Cell) -> CostKeys {
     let (drafter, verifier, length) = (&method.drafter, &method.verifier, &method.length);
     CostKeys {
         passes: drafter.clone(),
-        beside: format!("{drafter} {verifier} {length} {} {}", method.params, cell.goal()),
+        parts: format!("{drafter} {verifier} {length} {} {}", method.params, cell.goal()),
     }
 }
 

@@ -183,7 +183,7 @@ fn calibrated(
     let plain = calibration.cells.get(&baseline.id)?;
     let costs = Costs {
         passes: calibration,
-        plain_us: calibration.target_us(1)? + plain.non_target_us(0)?,
+        plain_us: calibration.target_us(1)? + plain.outside_target(0)?,
         cell: costs,
     };
     // A fixed chain is a prefix of a longer one, so the longest cell of the series predicts

@@ -63,7 +63,7 @@ pub struct CellCosts {
 impl CellCosts {
     /// The cost of a round without the target's pass if `proposed` tokens are drafted, in
     /// µs; `None` if drafting was never timed.
-    pub fn non_target_us(&self, proposed: usize) -> Option<f64> {
+    pub fn outside_target(&self, proposed: usize) -> Option<f64> {
         let draft = match proposed {
             0 => 0.0,
             n => n as f64 * self.draft_us_per_token?,

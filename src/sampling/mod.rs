@@ -1,5 +1,5 @@
-//! From logits to a distribution: the same code for draft rows, target rows and the
-//! plain baseline.
+//! Turns logits into distributions, with the same code for draft rows, target rows and the plain
+//! baseline.
 //!
 //! The order of the processors is fixed and part of a cell's identity
 //! ([`PROCESSORS`]): changing it changes the distribution. A temperature of zero is exact
@@ -77,8 +77,8 @@ impl Logits {
         }
     }
 
-    /// The distance between the two largest scores: how near a greedy decision
-    /// is to a tie. Infinite if only one token is possible.
+    /// The difference between the two largest scores, by which a greedy decision misses a tie.
+    /// Infinite if only one token is possible.
     pub fn top2_gap(&self) -> f64 {
         let (mut first, mut second) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
         for token in 0..self.len() as Token {
@@ -100,7 +100,7 @@ impl Logits {
 pub struct History<'a> {
     /// Number of prompt tokens at the start of `context`.
     pub prompt_len: usize,
-    /// Prompt and committed continuation.
+    /// Prompt and committed tokens.
     pub context: &'a [Token],
     /// Drafted tokens after the context.
     pub drafted: &'a [Token],
@@ -113,8 +113,7 @@ pub struct Sampler {
     for_each: ForEachRow,
 }
 
-/// One processing step and the distribution after it, for showing how a distribution
-/// is made.
+/// A processing step and the distribution after it, for display.
 #[derive(Debug, Clone)]
 pub struct Stage {
     /// Name of the processor.
@@ -240,9 +239,9 @@ impl Sampler {
     }
 }
 
-/// How the rows of a pass are spread over threads: on the caller's alone, or on an
-/// engine's. The function calls `work(i)` once for every `i` below the number of rows, in
-/// any order and on any threads, and returns when all calls are done.
+/// Spreads the rows of a pass over threads: the caller's thread alone, or those of an engine. The
+/// function calls `work(i)` once for every `i` below the number of rows, in any order and on any
+/// threads, and returns when all calls are done.
 #[derive(Debug, Clone, Copy)]
 pub struct ForEachRow(pub fn(usize, &(dyn Fn(usize) + Sync)));
 

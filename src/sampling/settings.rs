@@ -53,11 +53,11 @@ macro_rules! processors {
 
 processors! {
     repetition_penalty: f64::number(1.0, f64::MIN_POSITIVE..=f64::MAX), [],
-        "divides positive and multiplies negative logits of tokens in prompt or continuation";
+        "divides positive and multiplies negative logits of tokens in the prompt or completion";
     presence_penalty: f64::number(0.0, f64::MIN..=f64::MAX), [],
-        "subtracted from the logits of tokens that occur in the continuation";
+        "subtracted from the logits of tokens that occur in the completion";
     frequency_penalty: f64::number(0.0, f64::MIN..=f64::MAX), [],
-        "subtracted once per occurrence in the continuation";
+        "subtracted once per occurrence in the completion";
     temperature: f64::number(1.0, 0.0..=f64::MAX), ["temp"],
         "divides the logits; 0 is greedy (exact argmax, ties to the lowest id)";
     top_k: usize::count(0, 0..=MOST_TOP_K), [],
@@ -98,7 +98,7 @@ impl SamplingParams {
         self.settings().zip(neutral).filter(|(own, neutral)| own != neutral).map(|(own, _)| own)
     }
 
-    /// These in words.
+    /// The settings in words.
     pub fn words(&self) -> String {
         let set = self.changes().map(|(key, value)| match key {
             "temperature" => format!("T = {value}"),

@@ -1,8 +1,8 @@
 //! Temperature, top-k, top-p and min-p without sorting the vocabulary.
 //!
-//! Every cut is a threshold: the last token that stays is found by a selection among a
-//! few candidates, and one pass keeps all tokens before it in descending order. The
-//! tokens stay in ascending order of their ids throughout.
+//! Every cut is a threshold: a selection among a few candidates finds the last token to keep, and
+//! one pass keeps all tokens before it in descending order. The tokens stay in ascending order of
+//! their ids throughout.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -15,11 +15,10 @@ use crate::distribution::{Dist, DistError, Token, TokenWeights};
 /// it: the rounding of a softmax (1e-16 per term in f64) must not add a token to the
 /// set.
 const REACHED: f64 = 1e-12;
-/// The logarithm of a weight as computed differs from that of the exact one by less than
-/// this: the exponents are below 100 where weights are not zero, with a relative error of
-/// a few 1e-7 in f32.
+/// The largest error of the logarithm of a computed weight: for nonzero weights the exponents are
+/// below 100, with a relative error of a few 1e-7 in f32.
 const LOG_ERROR: f64 = 1e-3;
-/// From this number of entries on, their masses are summed by levels first.
+/// From this number of entries on, masses are first summed by levels.
 const MANY: usize = 256;
 
 /// The distribution of `logits` after temperature, top-k, top-p and min-p.
@@ -30,9 +29,8 @@ pub(super) fn distribution(logits: &Logits, params: &SamplingParams) -> Result<D
     }
 }
 
-/// The logarithm of the sum of `exp(x)` over all logits: log p of a token is its logit less this.
-/// That of f32 logits has the same bits on every processor, and differs by less than 1e-6 from
-/// the exact one.
+/// The logarithm of the sum of `exp(x)` over all logits: log p of a token is its logit minus this.
+/// For f32 logits it has the same bits on every processor, and an error below 1e-6.
 pub(crate) fn log_mass(logits: &Logits) -> Result<f64, DistError> {
     match logits {
         Logits::F32(scores) => log_mass_of(scores),
@@ -40,7 +38,7 @@ pub(crate) fn log_mass(logits: &Logits) -> Result<f64, DistError> {
     }
 }
 
-/// The same, and the `count` tokens with the largest logits, best first; ties go to the lowest id,
+/// The same, with the `count` tokens with the largest logits, best first. Ties go to the lowest id,
 /// and impossible tokens are left out.
 pub(crate) fn log_mass_and_best(
     logits: &Logits,
@@ -117,8 +115,8 @@ fn not_finite<S: Score>(scores: &[S]) -> DistError {
     DistError::NotFinite { token, value }
 }
 
-/// A bound on the scores that lies below those of all tokens with a weight of at least
-/// `weight`, if the largest score is `max`.
+/// A lower bound on the scores of tokens with a weight of at least `weight`, if the largest score
+/// is `max`.
 fn weighing(weight: f64, max: f64, temperature: f64) -> f64 {
     // Below this temperature the scale of the weights is limited.
     max + temperature.max(f32::MIN_POSITIVE.into()) * (weight.ln() - LOG_ERROR)
@@ -190,9 +188,9 @@ fn with_mass<S: Score>(
 ) -> Vec<(Token, f64)> {
     let total = weights.mass();
     let goal = share * total - REACHED * total;
-    // Together, the tokens below this bound weigh less than (1 - share) × total. The
-    // others alone therefore reach the goal, and none of the tokens below can be in the
-    // set. The bound is at most the mean, so the largest weight stays.
+    // The total weight of the tokens below this bound is less than (1 - share) × total. So the
+    // other tokens reach the goal, and no token below can be in the set. The bound is at most the
+    // mean, so the largest weight stays.
     let bound = (1.0 - share) * total / tokens.len() as f64;
     let mut kept = reaching(tokens, weights.values(), bound);
     let (last, least) = crossing(&kept, goal);
@@ -204,11 +202,12 @@ fn with_mass<S: Score>(
 fn reaching<S: Score>(tokens: &[Token], weights: &[S], bound: f64) -> Vec<(Token, f64)> {
     let (mut kept, mut block) = (Vec::new(), [(0, 0.0); BLOCK]);
     for (tokens, weights) in tokens.chunks(BLOCK).zip(weights.chunks(BLOCK)) {
-        // Most blocks have no such token, and this test is made in vectors.
+        // Most blocks have no such token, and this test is vectorised.
         if !weights.iter().fold(false, |any, &w| any | (w.into() >= bound)) {
             continue;
         }
-        // Which tokens reach the bound is hard to predict, so there is no branch on it.
+        // The processor could hardly predict which tokens reach the bound, so this code does not
+        // branch.
         let mut len = 0;
         for entry in entries(tokens, weights) {
             block[len] = entry;
@@ -219,8 +218,8 @@ fn reaching<S: Score>(tokens: &[Token], weights: &[S], bound: f64) -> Vec<(Token
     kept
 }
 
-/// The last entry of the shortest descending prefix with mass ≥ `goal`, which lies in the
-/// first level at whose end the mass is reached.
+/// The last entry of the shortest descending prefix with mass ≥ `goal`. It lies in the first level
+/// up to whose end the mass reaches the goal.
 fn crossing(entries: &[(Token, f64)], goal: f64) -> (Token, f64) {
     if entries.len() < MANY {
         return crossing_few(&mut entries.to_vec(), goal);
@@ -241,8 +240,7 @@ fn crossing(entries: &[(Token, f64)], goal: f64) -> (Token, f64) {
     crossing_few(&mut among, goal - before)
 }
 
-/// Weights of a higher level are larger: sixteen levels from each power of two to the
-/// next.
+/// The level of a weight; larger weights have higher levels, sixteen per power of two.
 fn level(weight: f64) -> u64 {
     weight.to_bits() >> (f64::MANTISSA_DIGITS - 1 - 4)
 }
@@ -298,7 +296,7 @@ mod tests {
 
     /// Rows of every length around a block, narrow and wide, against the same sum in f64.
     #[test]
-    fn log_mass_differs_by_less_than_it_says() {
+    fn log_mass_is_within_its_stated_error() {
         let mut rng = ChaCha8Rng::seed_from_u64(61);
         let mut unit = || f64::from(rng.next_u32()) / f64::from(u32::MAX) - 0.5;
         for width in [1e-3, 1.0, 20.0, 200.0] {

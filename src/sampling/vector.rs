@@ -1,4 +1,4 @@
-//! Arithmetic on a row of scores. That on f32 has the same bits on every processor.
+//! Arithmetic on a row of scores. For f32 it has the same bits on every processor.
 
 use crate::distribution::{self, Blocks, Number, TokenWeights};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
@@ -6,12 +6,12 @@ use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
 /// Number of scores in a block.
 pub(super) const BLOCK: usize = 4 * LANES;
 
-/// A number that scores are given as.
+/// The number type of scores.
 pub(super) trait Score: Number {
     /// The largest score of each [`BLOCK`]; `None` if any score is NaN or +inf.
     fn peaks(scores: &[Self]) -> Option<Vec<Self>>;
 
-    /// `exp((x − max) / temperature)` of every score, of which `max`, a finite one, is the largest.
+    /// `exp((x − max) / temperature)` of every score; `max` is the largest score and finite.
     fn weights(scores: &[Self], max: f64, temperature: f64) -> TokenWeights<Self>;
 }
 

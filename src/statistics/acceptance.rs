@@ -1,12 +1,12 @@
-//! Acceptance: how many drafted tokens survive verification.
+//! Acceptance: the share of drafted tokens that survive verification.
 
 use std::ops::AddAssign;
 
 use super::ratio;
 use crate::rows::RoundRow;
 
-/// Sums over rounds, from which the ratios follow. A truncated round counts with what the
-/// verifier accepted before the cut.
+/// Sums over rounds, from which the ratios follow. A truncated round counts all tokens that the
+/// verifier accepted, including those after the cut.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Acceptance {
     /// Rounds.
@@ -15,11 +15,11 @@ pub struct Acceptance {
     pub proposed: usize,
     /// Accepted tokens before any cut.
     pub accepted: usize,
-    /// Nodes, the context included, whose children were decided on.
+    /// Nodes, the context included, at which the verifier decided.
     pub forks: usize,
     /// Sum over these nodes of Σ_x min(p(x), q(x)).
     pub overlap_sum: f64,
-    /// Rounds whose draft was a tree and not a chain.
+    /// Rounds whose draft was a tree instead of a chain.
     pub trees: usize,
     /// Sum of α* over the forks, and the number of rounds for which it is unknown.
     pub ceilings: (f64, usize),
@@ -62,16 +62,15 @@ impl Acceptance {
         ratio(self.overlap_sum, self.forks as f64).filter(|_| self.trees == 0)
     }
 
-    /// α*, averaged over the nodes whose children were decided on: the largest
-    /// probability with which a rule that decides node by node can accept one of the
-    /// children. `None` if it is unknown for any round, because the other rounds are not
-    /// a fair sample.
+    /// α*, averaged over the nodes at which the verifier decided: the largest probability with
+    /// which a node-by-node rule can accept one of the children. `None` if it is unknown for any
+    /// round, because the other rounds are a biased sample.
     pub fn ceiling(&self) -> Option<f64> {
         ratio(complete(self.ceilings)?, self.forks as f64)
     }
 
-    /// Accepted tokens as a share of Σ α*. Rules that decide on a whole path (block
-    /// verification) can exceed 1. `None` where [`Self::ceiling`] is.
+    /// Accepted tokens as a share of Σ α*. Rules that decide on a whole path (block verification)
+    /// can exceed 1. `None` if [`Self::ceiling`] is.
     pub fn share_of_ceiling(&self) -> Option<f64> {
         ratio(self.accepted as f64, complete(self.ceilings)?)
     }

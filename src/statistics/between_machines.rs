@@ -1,4 +1,4 @@
-//! Speedups of several machines: each is measured on its own, and machines differ.
+//! Speedups on several machines, each measured separately.
 
 use super::interval::{Interval, MIN_PROMPTS, Ratio, student};
 use super::quantile::median;
@@ -6,21 +6,21 @@ use super::quantile::median;
 /// The smallest number of machines that gives an interval.
 pub const MIN_MACHINES: usize = MIN_PROMPTS;
 
-/// The steps of the bisection, after which a double has no digit left to find.
+/// The number of bisection steps, enough to determine all bits of a double.
 const STEPS: usize = 200;
 
 /// A ratio on several machines.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BetweenMachines {
-    /// How many machines have the ratio.
+    /// Number of machines with the ratio.
     pub machines: usize,
-    /// The median machine's.
+    /// The median over the machines.
     pub median: f64,
     /// The smallest.
     pub lowest: f64,
     /// The largest.
     pub highest: f64,
-    /// What a further machine may be expected to have.
+    /// The expected ratio of a further machine.
     pub expected: Option<ExpectedRatio>,
 }
 
@@ -36,8 +36,7 @@ pub struct ExpectedRatio {
 }
 
 impl BetweenMachines {
-    /// Summarises the ratios of several machines, each measured on prompts of its own. `None`
-    /// without a machine that has the ratio.
+    /// Summarises the ratios of several machines. `None` if no machine has the ratio.
     pub fn of(machines: &[Ratio]) -> Option<Self> {
         let known = machines.iter().filter_map(|ratio| Some((ratio.value()?, ratio)));
         let known = known.filter(|(value, _)| *value > 0.0).collect::<Vec<_>>();
@@ -54,9 +53,9 @@ impl BetweenMachines {
 }
 
 /// The random-effects model of some logarithms of ratios, each with the square of its standard
-/// error: machine i has θᵢ ~ N(μ, τ²), and its measurement adds an error of its own. τ² is that
-/// of Paule and Mandel (1982), for which the weighted squares of the residuals sum to what is
-/// expected. The interval of μ is that of Hartung and Knapp (2001), with Student's t, and is
+/// error: machine i has θᵢ ~ N(μ, τ²), and its measurement adds an independent error. τ² is the
+/// estimate of Paule and Mandel (1982), for which the weighted sum of squared residuals equals its
+/// expectation. The interval of μ is that of Hartung and Knapp (2001), with Student's t, and is
 /// never shorter than with the weights alone (Röver et al. 2015). `None` for fewer than
 /// [`MIN_MACHINES`], or an error of zero.
 pub fn random_effects(logs: &[(f64, f64)]) -> Option<ExpectedRatio> {

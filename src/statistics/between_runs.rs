@@ -1,5 +1,5 @@
-//! Two runs compared prompt by prompt: ratios of the same measure in both, with intervals over
-//! prompts and sign-flip tests.
+//! Compares two runs prompt by prompt: ratios of the same measure, with intervals over prompts and
+//! sign-flip tests.
 
 use std::collections::BTreeMap;
 
@@ -13,36 +13,36 @@ use super::ratio;
 use super::sample::Sample;
 use super::speedup::PairedTime;
 
-/// Which generations of two runs belong together.
+/// The rule that pairs the generations of two runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairing {
-    /// Those of the same prompt and repeat: both runs have the same seed, so they had the same
+    /// By prompt and repeat: both runs have the same seed, so these generations used the same
     /// random numbers.
     PromptAndRepeat,
-    /// All repeats of the same prompt.
+    /// By prompt, over all repeats.
     Prompt,
 }
 
 /// The generations of a cell in one run, and those of plain decoding in the same run.
 #[derive(Debug, Clone, Copy)]
 pub struct CellOfRun<'a> {
-    /// The cell's.
+    /// The cell's generations.
     pub samples: &'a [Sample],
-    /// Those of its baseline.
+    /// Its baseline's generations.
     pub baseline: &'a [Sample],
 }
 
-/// What one run did on a prompt, over the generations that are paired with the other run's.
+/// The work of one run on a prompt, over the generations that are paired with the other run's.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PromptWork {
-    /// Sums over all of their rounds.
+    /// Sums over all their rounds.
     pub acceptance: Acceptance,
     /// Decode time in µs of the generations whose times count.
     pub us: f64,
     /// Their new tokens.
     pub tokens: usize,
-    /// The same with plain decoding beside it, where the run has both.
+    /// The same with the times of plain decoding, for generations that have both.
     pub against_plain: PairedTime,
 }
 
@@ -129,7 +129,7 @@ fn add(sum: &mut PairedTime, pair: &PairedTime) {
     sum.passes += pair.passes;
 }
 
-/// What is compared.
+/// A measure to compare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -144,7 +144,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// All of them.
+    /// All measures.
     pub const ALL: [Self; 4] =
         [Self::BlockEfficiency, Self::AcceptanceRate, Self::TimePerToken, Self::Speedup];
 
@@ -153,7 +153,7 @@ impl Measure {
         matches!(self, Self::TimePerToken | Self::Speedup)
     }
 
-    /// The sums of a prompt whose quotients multiply to the measure: above and below the line.
+    /// The sums of a prompt, numerators and denominators, whose quotients multiply to the measure.
     fn sums(self, work: &PromptWork) -> ([f64; 2], [f64; 2]) {
         let PromptWork { acceptance: sums, us, tokens, against_plain: times } = work;
         match self {
@@ -181,7 +181,7 @@ impl Measure {
         }))
     }
 
-    /// What the sign-flip test adds up: the logarithm of the ratio on a prompt or, for the
+    /// The value of a prompt in the sign-flip test: the logarithm of the ratio or, for the
     /// acceptance rate, which may be 0, the difference.
     fn difference(self, [first, second]: &PromptInRuns) -> Option<f64> {
         let [first, second] = [first, second].map(|work| self.value([work].into_iter()));
@@ -191,7 +191,7 @@ impl Measure {
         }
     }
 
-    /// Whether a prompt has what the measure needs, in both runs.
+    /// Whether a prompt has the data for the measure in both runs.
     fn counts(self, prompt: &PromptInRuns) -> bool {
         prompt.iter().all(|work| self.sums(work).1.iter().all(|sum| *sum > 0.0))
     }
@@ -220,7 +220,7 @@ pub struct Contrast {
     pub tests: usize,
 }
 
-/// What a [`Contrast`] shows.
+/// The finding of a [`Contrast`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContrastFinding {
@@ -230,16 +230,16 @@ pub enum ContrastFinding {
     Larger,
     /// The second run's value is smaller.
     Smaller,
-    /// Most prompts point one way and the ratio of the sums the other.
+    /// The mean over prompts and the ratio of the sums point in opposite directions.
     Mixed,
     /// The data do not show a difference.
     NotShown,
-    /// So few prompts differ at all that no test could show it.
+    /// Too few prompts differ for any test to show a difference.
     TooFew,
 }
 
 impl Contrast {
-    /// What the test shows at the level [`LEVEL`] after Holm.
+    /// The finding of the test at the level [`LEVEL`] after Holm.
     pub fn finding(&self) -> ContrastFinding {
         if self.test.signs == 0 {
             return ContrastFinding::Equal;
@@ -260,8 +260,8 @@ impl Contrast {
     }
 }
 
-/// Compares a measure in all cells that two runs have in common; each cell is a list of its
-/// prompts. `None` for a cell that does not have the measure.
+/// Compares a measure in all common cells of two runs; each cell is a list of its prompts. `None`
+/// for a cell without the measure.
 pub fn contrasts(cells: &[PairedPrompts], measure: Measure) -> Vec<Option<Contrast>> {
     let counted = cells.iter().map(|prompts| {
         prompts.iter().filter(|prompt| measure.counts(prompt)).copied().collect::<Vec<_>>()

@@ -1,10 +1,10 @@
-//! What rounds cost, fitted from rounds: T as a function of rows and context, and drafting,
-//! verification and everything else likewise.
+//! Fits the costs of rounds: T as a function of rows and context, and likewise the times of
+//! drafting, verification and everything else.
 //!
-//! A pass of the target leaves and finds other things in the caches if a draft model runs
-//! between two of them, so T is fitted for each drafter; it does not depend on the sampling
-//! setting. The other parts are fitted for each method and sampling setting. All draft lengths
-//! of a method share them, so that a fit has few coefficients and many rounds.
+//! A draft model that runs between target passes changes the contents of the processor's caches, so
+//! T is fitted per drafter. It does not depend on the sampling setting. The other parts are fitted
+//! per method and sampling setting. All draft lengths of a method share a fit, so that it has few
+//! coefficients and many rounds.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use super::part_cost::PartCost;
 use super::row_sums::{RowSums, add_rows};
 use super::time_sums::TimeSums;
 
-/// What costs of a cell are shared with other cells.
+/// The keys by which cells share costs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CostKeys {
     /// Cells with the same key share T.
     pub passes: String,
     /// Cells with the same key share the costs of drafting, verification and everything else.
-    pub beside: String,
+    pub parts: String,
 }
 
 /// The fitted costs of a run.
@@ -26,7 +26,7 @@ pub struct CostKeys {
 pub struct CostModel {
     passes: BTreeMap<String, PartCost>,
     /// Drafting, verification, other.
-    beside: BTreeMap<String, [PartCost; 3]>,
+    parts: BTreeMap<String, [PartCost; 3]>,
 }
 
 impl CostModel {
@@ -34,11 +34,11 @@ impl CostModel {
     /// per number of rows.
     pub fn fit<'c>(cells: impl IntoIterator<Item = (&'c CostKeys, &'c [RowSums])>) -> Self {
         let mut passes = BTreeMap::<&String, Vec<RowSums>>::new();
-        let mut beside = BTreeMap::<&String, Vec<RowSums>>::new();
+        let mut parts = BTreeMap::<&String, Vec<RowSums>>::new();
         for (keys, sums) in cells {
             for own in sums {
                 add_rows(passes.entry(&keys.passes).or_default(), *own);
-                add_rows(beside.entry(&keys.beside).or_default(), *own);
+                add_rows(parts.entry(&keys.parts).or_default(), *own);
             }
         }
         let target = |(key, sums): (&String, Vec<RowSums>)| {
@@ -46,12 +46,12 @@ impl CostModel {
         };
         let others = |(key, sums): (&String, Vec<RowSums>)| {
             let fit = |part: fn(&TimeSums) -> f64| PartCost::fit(&sums, part);
-            let parts = [fit(|t| t.draft)?, fit(|t| t.verify)?, fit(|t| t.other)?];
-            Some((key.clone(), parts))
+            let fitted = [fit(|t| t.draft)?, fit(|t| t.verify)?, fit(|t| t.other)?];
+            Some((key.clone(), fitted))
         };
         Self {
             passes: passes.into_iter().filter_map(target).collect(),
-            beside: beside.into_iter().filter_map(others).collect(),
+            parts: parts.into_iter().filter_map(others).collect(),
         }
     }
 
@@ -63,8 +63,8 @@ impl CostModel {
 
     /// The time of all rounds of a cell, in µs; `None` if no cell with its keys was fitted.
     pub fn sum_us(&self, keys: &CostKeys, sums: &[RowSums]) -> Option<f64> {
-        let (pass, beside) = (self.passes.get(&keys.passes)?, self.beside.get(&keys.beside)?);
-        let parts = || [pass].into_iter().chain(beside);
-        Some(sums.iter().flat_map(|own| parts().map(|part| part.sum_us(own))).sum())
+        let (pass, parts) = (self.passes.get(&keys.passes)?, self.parts.get(&keys.parts)?);
+        let all = || [pass].into_iter().chain(parts);
+        Some(sums.iter().flat_map(|own| all().map(|part| part.sum_us(own))).sum())
     }
 }

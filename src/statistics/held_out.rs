@@ -1,9 +1,9 @@
-//! Speedups predicted from costs that were fitted on other prompts.
+//! Predicts speedups from costs that were fitted on other prompts.
 //!
-//! The prompts are divided into two halves. The costs are fitted to the rounds of one half; the
-//! speedup on the other half is predicted from these costs and from what was proposed and
-//! emitted there, and compared with the one that was measured there. Each half is judged by the
-//! costs of the other.
+//! The prompts are divided into two halves. Costs are fitted to the rounds of one half. They
+//! predict the speedup on the other half, given the numbers of proposed and emitted tokens there,
+//! and the prediction is compared with the measured speedup. Each half is predicted from the costs
+//! of the other.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use super::sample::{Sample, timed};
 /// A cell whose speedup is predicted, or a baseline.
 #[derive(Debug, Clone)]
 pub struct HeldOutCell<'a> {
-    /// What its costs are shared with.
+    /// The keys by which it shares costs.
     pub keys: CostKeys,
-    /// The index of its baseline, which is its own for a baseline.
+    /// The index of its baseline; a baseline's is its own.
     pub baseline: usize,
     /// Its generations.
     pub samples: &'a [Sample],
@@ -27,14 +27,14 @@ pub struct HeldOutCell<'a> {
 /// The prediction of a cell's speedup.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeldOutSpeedup {
-    /// Over all prompts, each with the costs of the other half.
+    /// The prediction over all prompts, each with the costs of the other half.
     pub predicted: f64,
     /// Measured ÷ predicted speedup − 1 on each half.
     pub gaps: [f64; 2],
 }
 
-/// The half of each prompt: every second one of its category, in order, belongs to the second
-/// half, so that both have the same categories.
+/// Assigns each prompt to a half. Every second prompt of a category, in order, belongs to the
+/// second half, so that both halves have the same categories.
 pub fn halves<'a>(
     prompts: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> BTreeMap<&'a str, usize> {
@@ -48,7 +48,7 @@ pub fn halves<'a>(
 }
 
 /// Predicts the speedup of every cell. `None` for baselines, for cells without rounds, and if a
-/// half has too few prompts: then there would be half of [`MIN_PROMPTS`] to fit costs to.
+/// half has fewer than half of [`MIN_PROMPTS`] prompts.
 pub fn held_out(
     cells: &[HeldOutCell<'_>],
     halves: &BTreeMap<&str, usize>,
@@ -92,7 +92,7 @@ struct JudgedPairs<'a> {
     cell: Vec<&'a Sample>,
 }
 
-/// Those whose times count on both sides.
+/// The generations whose times count on both sides.
 fn paired<'a>(
     baseline: &HeldOutCell<'a>,
     cell: &HeldOutCell<'a>,
@@ -150,7 +150,7 @@ fn add(a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
     [a[0] + b[0], a[1] + b[1]]
 }
 
-/// The sums of some generations by the number of rows.
+/// The sums over generations by number of rows.
 fn rows_of<'a>(samples: impl Iterator<Item = &'a Sample>) -> Vec<RowSums> {
     let mut list = Vec::new();
     samples.flat_map(|sample| sample.rounds.by_rows()).for_each(|own| add_rows(&mut list, *own));

@@ -1,20 +1,20 @@
 //! Intervals of ratios: Student's t on the logarithm, corrected for skewness.
 //!
-//! Every ratio in a report is a product of sums over prompts divided by a product of
-//! equally many sums. Its logarithm is nearly a mean, to which prompt i adds
+//! Every ratio in a report is a product of sums over prompts, divided by a product of the same
+//! number of sums. Its logarithm is nearly a mean, to which prompt i adds
 //!
 //! ```text
 //! x_i = Σ aᵢ/Σa − Σ bᵢ/Σb        over the sums a above and b below
 //! ```
 //!
-//! The squares of the x_i give the standard error. A mean of few skewed values is itself
-//! skewed, so the quantiles of Student's t go through the inverse of Hall's
-//! transformation (Hall 1992, "On the removal of skewness by transformation", J. R. Stat.
-//! Soc. B 54). This may lengthen a side of the interval but never shortens it below
-//! Student's: a few prompts do not tell their skewness well enough for that.
+//! The squares of the x_i give the standard error. A mean of few skewed values is itself skewed, so
+//! the quantiles of Student's t go through the inverse of Hall's transformation (Hall 1992, "On the
+//! removal of skewness by transformation", J. R. Stat. Soc. B 54). This may lengthen a side of the
+//! interval but never shortens it below Student's, because few prompts do not estimate skewness
+//! well enough for that.
 //!
-//! `experiments/93-coverage` compares this with bootstraps and with t alone on the
-//! prompts of the committed runs.
+//! `experiments/93-coverage` compares this method with bootstraps and with t alone on the prompts
+//! of the committed runs.
 
 /// The smallest number of prompts that gives an interval. On the prompts of the committed
 /// runs, 95 % intervals from 8 prompts contain the truth in at least 92 % of the draws in
@@ -37,12 +37,12 @@ pub struct Interval {
     pub hi: f64,
 }
 
-/// A product of sums over prompts ÷ a product of equally many sums, plus a constant.
+/// A product of sums over prompts ÷ a product of the same number of sums, plus a constant.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Ratio {
-    /// The sums above the line, each by prompt.
+    /// The sums in the numerator, each by prompt.
     above: Vec<Vec<f64>>,
-    /// The sums below the line, each by prompt.
+    /// The sums in the denominator, each by prompt.
     below: Vec<Vec<f64>>,
     /// The constant added to the quotient.
     plus: f64,
@@ -51,8 +51,8 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Builds the ratio from what each prompt adds to the `N` sums above the line and to
-    /// the `N` sums below it, so that both sides of a prompt stay together.
+    /// Builds the ratio from each prompt's contributions to the `N` sums in the numerator and to
+    /// the `N` sums in the denominator.
     pub fn of<const N: usize>(prompts: impl IntoIterator<Item = ([f64; N], [f64; N])>) -> Self {
         let mut ratio = Self { above: vec![vec![]; N], below: vec![vec![]; N], ..Self::default() };
         for (above, below) in prompts {
@@ -76,7 +76,7 @@ impl Ratio {
         Self { plus: constant, ..self }
     }
 
-    /// The ratio as a probability: its interval ends at 1 or below.
+    /// The ratio as a probability: its interval is cut off at 1.
     #[must_use]
     pub fn at_most_one(self) -> Self {
         Self { most: Some(1.0), ..self }
@@ -96,7 +96,7 @@ impl Ratio {
         self.below.first().map_or(0, Vec::len)
     }
 
-    /// The ratio; `None` if a sum below the line is zero.
+    /// The ratio; `None` if a sum in the denominator is zero.
     pub fn value(&self) -> Option<f64> {
         let sum = |parts: &Vec<f64>| parts.iter().sum::<f64>();
         let mut terms = self.above.iter().zip(&self.below);
@@ -106,10 +106,9 @@ impl Ratio {
         Some(product? + self.plus)
     }
 
-    /// Its 95 % interval. `None` if the ratio before the constant is not positive, if
-    /// fewer than [`MIN_PROMPTS`] prompts add to any one of the sums below the line, or
-    /// if all prompts have the same ratio: they do not tell how far other prompts may
-    /// differ.
+    /// Its 95 % interval. `None` if the ratio before the constant is not positive, if fewer than
+    /// [`MIN_PROMPTS`] prompts contribute to some sum in the denominator, or if all prompts have
+    /// the same ratio, which does not show how much prompts vary.
     pub fn interval(&self) -> Option<Interval> {
         self.interval_from(MIN_PROMPTS)
     }
@@ -148,13 +147,13 @@ impl Ratio {
         (n > 1.0 && squares >= NO_SPREAD).then(|| squares * n / (n - 1.0))
     }
 
-    /// The sums, each by prompt, with their exponents: 1 above the line, -1 below.
+    /// The sums, each by prompt, with their exponents: 1 in the numerator, -1 in the denominator.
     pub fn terms(&self) -> impl Iterator<Item = (f64, &[f64])> {
         let above = self.above.iter().map(|sum| (1.0, sum.as_slice()));
         above.chain(self.below.iter().map(|sum| (-1.0, sum.as_slice())))
     }
 
-    /// What each prompt adds to the logarithm of the quotient; the values sum to 0.
+    /// The contribution of each prompt to the logarithm of the quotient; the values sum to 0.
     pub fn influences(&self) -> Vec<f64> {
         let mut influences = vec![0.0; self.prompts()];
         for (power, sum) in self.terms() {
@@ -169,8 +168,8 @@ impl Ratio {
 /// ratio up to rounding.
 const NO_SPREAD: f64 = 1e-24;
 
-/// How far the interval of a mean reaches downwards and upwards, given the
-/// influences of its `n` values; `None` if they have no spread.
+/// The lengths of the lower and the upper side of the interval of a mean, given the influences of
+/// its `n` values; `None` if they have no spread.
 fn skew_t(x: &[f64], n: usize, z: f64) -> Option<(f64, f64)> {
     let n = n as f64;
     let moment = |k: i32| x.iter().map(|x| x.powi(k)).sum::<f64>() / n;
@@ -200,8 +199,8 @@ pub fn student(df: f64) -> f64 {
     student_of(df, Z)
 }
 
-/// The quantile of Student's t that belongs to the normal quantile `z` (Abramowitz and Stegun
-/// 1964, 26.7.5).
+/// The quantile of Student's t for the probability of the normal quantile `z` (Abramowitz and
+/// Stegun 1964, 26.7.5).
 fn student_of(df: f64, z: f64) -> f64 {
     let powers =
         |coefficients: &[f64]| coefficients.iter().rev().fold(0.0, |sum, c| sum * z * z + c) * z;

@@ -1,7 +1,7 @@
 //! Least squares by normal equations, for a few coefficients.
 
-/// A pivot below this share of its diagonal element says that the column is a combination of
-/// the columns before it: its coefficient is 0.
+/// If a pivot is below this share of its diagonal element, its column is a linear combination of
+/// the columns before it and gets the coefficient 0.
 const DEPENDENT: f64 = 1e-9;
 
 /// Sums of products of the columns of a design, and of its columns with the values.
@@ -12,7 +12,7 @@ pub(super) struct NormalEquations {
 }
 
 impl NormalEquations {
-    /// Those of `columns` columns without data.
+    /// The equations for `columns` columns, without data.
     pub(super) fn new(columns: usize) -> Self {
         Self { products: vec![vec![0.0; columns]; columns], values: vec![0.0; columns] }
     }
@@ -30,8 +30,8 @@ impl NormalEquations {
         self.values[i] += sum;
     }
 
-    /// The coefficients, by elimination; a column that adds nothing to those before it has the
-    /// coefficient 0.
+    /// The coefficients, by elimination. A column that is linearly dependent on those before it has
+    /// the coefficient 0.
     pub(super) fn solve(mut self) -> Vec<f64> {
         let columns = self.values.len();
         let diagonal = (0..columns).map(|i| self.products[i][i]).collect::<Vec<_>>();

@@ -11,21 +11,21 @@ use super::speedup::{PairedTime, speedup};
 /// Outliers") and it passes [`FACTOR`], too.
 const FAR: f64 = 3.5;
 
-/// A far value is also at least this many times the median, or at most its inverse: where
-/// times hardly differ, small differences are many standard deviations.
+/// A far value must also be at least this many times the median, or at most the median divided by
+/// this. If times hardly vary, even small differences are many standard deviations.
 const FACTOR: f64 = 1.5;
 
 /// The median absolute deviation of a normal distribution, in standard deviations.
 const MAD: f64 = 0.6745;
 
-/// Which value of a prompt is far from the others'.
+/// The value by which a prompt is far from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// Time per pass of plain decoding: the machine was disturbed.
+    /// Time per pass of plain decoding, which means that the machine was disturbed.
     Plain,
-    /// Time per round of the cell: likewise, or its drafts are of another kind.
+    /// Time per round of the cell: a disturbance, or unusual drafts.
     Cell,
-    /// Its speedup alone: the prompt is another kind of text.
+    /// Its speedup alone: an unusual prompt.
     Speedup,
 }
 
@@ -44,8 +44,8 @@ pub struct Outlier<'a> {
     pub influence: f64,
 }
 
-/// The prompts that are far from the others, in order of their names. Empty with fewer
-/// than [`MIN_PROMPTS`] prompts, which are too few to tell what is far.
+/// The prompts that are far from the others, in order of their names. Empty with fewer than
+/// [`MIN_PROMPTS`] prompts, which are too few to judge.
 pub fn outliers<'a>(pairs: &BTreeMap<&'a str, PairedTime>) -> Vec<Outlier<'a>> {
     if pairs.len() < MIN_PROMPTS {
         return Vec::new();

@@ -9,12 +9,12 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use super::resamples::SEED;
 use super::speedup::{PairedTime, speedup};
 
-/// The level at which a difference counts as shown, after Holm.
+/// The significance level of a difference, after Holm.
 pub const LEVEL: f64 = 0.01;
 
-/// The number of random sign patterns per test in a table of `tests` tests. The smallest
-/// possible p-value, 1 / (patterns + 1), is then ten times below what Holm requires of
-/// the smallest one.
+/// The number of random sign patterns per test in a table of `tests` tests. The smallest possible
+/// p-value, 1 / (patterns + 1), is then at most a tenth of the value that Holm requires of the
+/// smallest one.
 pub fn flips(tests: usize) -> usize {
     1_000 * tests.max(10) - 1
 }
@@ -29,8 +29,8 @@ pub struct SignFlip {
     pub p: f64,
     /// The p-value after Holm's adjustment for all tests of the table.
     pub adjusted: f64,
-    /// Whether this number of prompts can show a difference at all: if all n prompts have
-    /// the same sign, p is 2^(1 − n).
+    /// Whether this number of prompts could show a difference: if all n prompts have the same sign,
+    /// p is 2^(1 − n).
     pub possible: bool,
 }
 
@@ -62,11 +62,10 @@ pub fn log_ratios(pairs: &[PairedTime]) -> Vec<f64> {
     pairs.iter().filter_map(|pair| Some(speedup([pair])?.ln())).collect()
 }
 
-/// The two-sided p-value of the sign-flip test (Fisher 1935) of some [`log_ratios`]: if
-/// the two sides of a pair differ only by noise that has the same distribution for both,
-/// the log of their ratio is equally likely to have the other sign. The statistic is the
-/// mean of the logs, compared with its value under `flips` random sign patterns. `None`
-/// without pairs that took time.
+/// The two-sided p-value of the sign-flip test (Fisher 1935) of some [`log_ratios`]: if the two
+/// sides of a pair differ only by noise that has the same distribution for both, the log of their
+/// ratio is equally likely to have either sign. The statistic is the mean of the logs, compared
+/// with its value under `flips` random sign patterns. `None` without pairs that took time.
 pub fn sign_flip(logs: &[f64], flips: usize) -> Option<f64> {
     if logs.is_empty() {
         return None;
@@ -82,8 +81,8 @@ pub fn sign_flip(logs: &[f64], flips: usize) -> Option<f64> {
     Some((1 + as_large.count()) as f64 / (flips + 1) as f64)
 }
 
-/// The p-values adjusted for their number (Holm 1979): if those below a level count as
-/// differences, the probability of even one false alarm is at most that level.
+/// The p-values adjusted for their number (Holm 1979): if those below a level count as differences,
+/// the probability of any false positive is at most that level.
 pub fn holm(p: &[f64]) -> Vec<f64> {
     let mut order = (0..p.len()).collect::<Vec<_>>();
     order.sort_by(|&a, &b| p[a].total_cmp(&p[b]));
@@ -96,12 +95,12 @@ pub fn holm(p: &[f64]) -> Vec<f64> {
     adjusted
 }
 
-/// Pairs `policy` with the best of `fixed` by prompt: each half of the prompts (every
-/// second one by name) uses the member of `fixed` that is fastest on the other half. No
-/// choice is judged by the data that made it, so neither side is favoured. (Leaving out
-/// one prompt at a time would penalise near-ties: a prompt that tips the choice would be
-/// compared with the losing length.) All arguments are pairs with the same baseline; in
-/// the result the fixed length takes the place of plain decoding.
+/// Pairs `policy` with the best of `fixed` by prompt: each half of the prompts (every second one by
+/// name) uses the member of `fixed` that is fastest on the other half. No choice is evaluated on
+/// the data that made it, so neither side is favoured. (Leaving out one prompt at a time would
+/// penalise near-ties: a prompt that tips the choice would be compared with the losing length.) All
+/// arguments are pairs with the same baseline; in the result, the fixed length replaces plain
+/// decoding.
 pub fn against_tuned<'p>(
     fixed: &[BTreeMap<&str, PairedTime>],
     policy: &BTreeMap<&'p str, PairedTime>,

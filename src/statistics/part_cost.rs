@@ -5,7 +5,7 @@ use super::least_squares::NormalEquations;
 use super::row_sums::RowSums;
 use super::time_sums::TimeSums;
 
-/// A number of rows is a knot if at least this many rounds had it.
+/// A number of rows becomes a knot if at least this many rounds had it.
 const LEAST_ROUNDS: f64 = 20.0;
 
 /// The largest number of knots.
@@ -24,8 +24,8 @@ pub struct PartCost {
 }
 
 impl PartCost {
-    /// Fits the part of the time that `part` takes, by least squares over rounds. `sums` has
-    /// one entry per number of rows. `None` without rounds.
+    /// Fits the part of the time that `part` selects, by least squares over rounds. `sums` has one
+    /// entry per number of rows. `None` without rounds.
     pub fn fit(sums: &[RowSums], part: fn(&TimeSums) -> f64) -> Option<Self> {
         let rounds = sums.iter().map(|own| own.rounds).sum::<f64>();
         let context = super::ratio(sums.iter().map(|own| own.context).sum(), rounds)?;
@@ -53,7 +53,7 @@ impl PartCost {
         Some(Self { knots: knots.into_iter().zip(found).collect(), context, per_token })
     }
 
-    /// The numbers of rows that were fitted, ascending.
+    /// The fitted numbers of rows, ascending.
     pub fn rows(&self) -> impl Iterator<Item = usize> {
         self.knots.iter().map(|(rows, _)| *rows)
     }
@@ -67,13 +67,13 @@ impl PartCost {
 
     /// The time of all rounds of `sums`, in µs.
     pub fn sum_us(&self, sums: &RowSums) -> f64 {
-        // The time is linear in the context, so that the mean context suffices.
+        // The time is linear in the context, so the mean context suffices.
         sums.rounds * self.us(sums.rows, sums.context / sums.rounds.max(1.0))
     }
 }
 
-/// The numbers of rows with enough rounds; an evenly spread part of them if there are too many,
-/// and the most frequent one if there is none.
+/// The numbers of rows with enough rounds. If there are too many, an evenly spread subset of them;
+/// if there are none, the most frequent number of rows.
 fn knots(sums: &[RowSums]) -> Option<Vec<usize>> {
     let enough = sums.iter().filter(|own| own.rounds >= LEAST_ROUNDS).map(|own| own.rows);
     let enough = enough.collect::<Vec<_>>();
@@ -88,8 +88,8 @@ fn knots(sums: &[RowSums]) -> Option<Vec<usize>> {
     Some((0..=gaps).map(|i| enough[i * (enough.len() - 1) / gaps]).collect())
 }
 
-/// The knots that a number of rows lies between, with their weights, which sum to 1. Beyond the
-/// last knot the last line goes on; before the first one, the first value.
+/// The knots around a number of rows, with weights that sum to 1. Beyond the last knot the last
+/// line is extrapolated; before the first knot, its value is used.
 fn weights(knots: &[usize], rows: usize) -> Vec<(usize, f64)> {
     let last = knots.len() - 1;
     let above = knots.iter().position(|&knot| knot >= rows).unwrap_or(last);

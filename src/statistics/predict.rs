@@ -1,6 +1,5 @@
-//! The calibrated speedup of a cell: predicted from the costs of the calibration and from
-//! survival measured on *other* prompts. It can be wrong, and its gap to the measured speedup is a
-//! finding.
+//! The calibrated speedup of a cell, predicted from the costs of the calibration and from survival
+//! measured on *other* prompts. It can be wrong; its gap to the measured speedup is a result.
 //!
 //! For a drafter that always proposes K tokens the prediction is
 //!
@@ -8,12 +7,11 @@
 //! (1 + Σ_{i≤K} S(i)) · t_plain / (K·t_d + T(K+1) + t_v + t_o)
 //! ```
 //!
-//! with t_plain = T(1) + t_v + t_o, where t_v and t_o are the baseline's own. A drafter
-//! that sometimes proposes fewer tokens or none (prompt lookup) neither pays for nor
-//! gains from tokens it did not propose, so S(i) becomes the probability that position i
-//! is proposed **and** survives, and the cost of a round becomes its expectation over the
-//! number of proposed tokens. Where all K tokens are always proposed, this is the formula
-//! above.
+//! with t_plain = T(1) + t_v + t_o, where t_v and t_o are the baseline's own. A drafter that
+//! sometimes proposes fewer tokens or none (prompt lookup) neither pays for nor gains from tokens
+//! that it did not propose. So S(i) becomes the probability that position i is proposed **and**
+//! survives, and the cost of a round becomes its expectation over the number of proposed tokens. If
+//! all K tokens are always proposed, this is the formula above.
 
 use super::ratio;
 use super::sample::Sample;
@@ -39,9 +37,9 @@ pub struct Costs<'a> {
 
 /// Counts over rounds from which the expected progress of a round follows.
 ///
-/// Near the end of a generation the draft is cut to what may still be emitted.
-/// Such rounds are censored, not rejected: they count for the positions they
-/// were allowed to propose and for no others.
+/// Near the end of a generation the draft is cut to the number of tokens that may still be emitted.
+/// Such rounds are censored, not rejected: they count only for the positions that they were allowed
+/// to propose.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RoundProgress {
     /// By position from 1: rounds that accepted all earlier positions and were allowed to
@@ -54,9 +52,9 @@ pub struct RoundProgress {
 }
 
 impl RoundProgress {
-    /// Counts the rounds of generations of up to `max_tokens` tokens whose drafts were at
-    /// most `k` deep. Some policies draft deeper than their K: `k` must be the largest
-    /// depth, or their best rounds are cut.
+    /// Counts the rounds of generations of up to `max_tokens` tokens whose drafts were at most `k`
+    /// deep. Some policies draft deeper than their K, so `k` must be the largest depth; otherwise
+    /// their best rounds are cut.
     pub fn of<'a>(
         samples: impl IntoIterator<Item = &'a Sample>,
         k: usize,
@@ -82,7 +80,7 @@ impl RoundProgress {
         counts
     }
 
-    /// The counts without those of `part`, which are among them.
+    /// The counts minus those of `part`, which they include.
     #[must_use]
     pub fn without(mut self, part: &Self) -> Self {
         let counts = [&mut self.entered, &mut self.survived, &mut self.proposed];
@@ -134,7 +132,7 @@ pub fn calibrated_speedup(
     let (mut plain, mut cell) = (0.0, 0.0);
     for (tokens, progress) in folds {
         let round = progress.expected_cost(k, |n| {
-            Some(costs.cell.non_target_us(n)? + costs.passes.target_us(n + 1)?)
+            Some(costs.cell.outside_target(n)? + costs.passes.target_us(n + 1)?)
         })?;
         let per_round = 1.0 + progress.expected_accepted(k)?;
         plain += *tokens as f64 * costs.plain_us;

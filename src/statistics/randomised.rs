@@ -1,14 +1,14 @@
-//! The sign-flip test with every sign pattern, where these are few enough to be counted.
+//! The sign-flip test. It counts all sign patterns if there are few enough.
 
 use super::paired::sign_flip;
 
-/// Up to this many differences, all sign patterns are counted: 32768 pairs of opposite ones.
+/// Up to this many differences, all sign patterns are counted: 32768 pairs of opposite patterns.
 pub const MOST_EXACT: usize = 16;
 
 /// The result of a two-sided sign-flip test of paired differences.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Randomised {
-    /// The mean of the differences, which is the tested statistic.
+    /// The mean of the differences: the test statistic.
     pub mean: f64,
     /// The p-value.
     pub p: f64,

@@ -6,14 +6,14 @@ use super::acceptance::Acceptance;
 use super::interval::Ratio;
 use super::sample::{Sample, acceptance, by_prompt};
 
-/// alpha with its uncertainty; `None` where [`Acceptance::alpha`] is.
+/// alpha with its uncertainty; `None` if [`Acceptance::alpha`] is.
 pub fn alpha(samples: &[Sample]) -> Option<Ratio> {
     acceptance(samples).alpha()?;
     let prompts = sums(samples).into_values().map(|s| ([s.overlap_sum], [s.forks as f64]));
     Some(Ratio::of(prompts).at_most_one())
 }
 
-/// Accepted tokens as a share of Σ α*, with its uncertainty; `None` where
+/// Accepted tokens as a share of Σ α*, with its uncertainty; `None` if
 /// [`Acceptance::share_of_ceiling`] is.
 pub fn share_of_ceiling(samples: &[Sample]) -> Option<Ratio> {
     acceptance(samples).share_of_ceiling()?;
@@ -27,7 +27,7 @@ pub fn block_efficiency(samples: &[Sample]) -> Ratio {
     Ratio::of(prompts.map(|s| ([s.accepted as f64], [s.rounds as f64]))).plus(1.0)
 }
 
-/// TV per token with its uncertainty; `None` where [`Acceptance::tv`] is.
+/// TV per token with its uncertainty; `None` if [`Acceptance::tv`] is.
 pub fn tv(samples: &[Sample]) -> Option<Ratio> {
     acceptance(samples).tv()?;
     let prompts = sums(samples).into_values();
@@ -46,8 +46,8 @@ pub fn block_efficiency_ratio(cell: &[Sample], other: &[Sample]) -> Ratio {
     }))
 }
 
-/// Target passes of beam searches ÷ rows that they needed, which are the passes without drafts;
-/// with its uncertainty. `None` without beam searches.
+/// Target passes of beam searches ÷ rows that they used, which is the number of passes without
+/// drafts, with its uncertainty. `None` without beam searches.
 pub fn passes_per_row(samples: &[Sample]) -> Option<Ratio> {
     let sums = |samples: Vec<&Sample>| {
         let rows =

@@ -10,9 +10,9 @@ pub const RESAMPLES: usize = 2000;
 /// for byte, and the same for every cell, so cells are compared on the same draws.
 pub const SEED: u64 = 0x5eed;
 
-/// Calls `see` with each of [`RESAMPLES`] resamples of the clusters, one cluster per
-/// prompt: each has as many clusters as there are, drawn with replacement. To keep pairs
-/// together, put both sides of a pair into one cluster.
+/// Calls `see` with each of [`RESAMPLES`] resamples of the clusters, one cluster per prompt. A
+/// resample has the same number of clusters, drawn with replacement. To keep pairs together, put
+/// both sides of a pair into one cluster.
 pub(super) fn resamples<'c, C>(clusters: &'c [C], mut see: impl FnMut(&[&'c C])) {
     if clusters.is_empty() {
         return;

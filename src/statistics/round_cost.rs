@@ -1,16 +1,15 @@
-//! What a round of a method costs more than a step of plain decoding, and for what.
+//! The additional cost of a method's round over a step of plain decoding, by part.
 //!
-//! A round emits τ tokens and plain decoding one token per step, so a round that took no
-//! longer than a step would make decoding τ times as fast. This is the ceiling of the
-//! speedup with these drafts, on any engine and processor where a pass of several rows takes
-//! at least as long as a pass of one. The measured speedup is τ divided by the time of a
-//! round in steps.
+//! A round emits τ tokens, and a step of plain decoding emits one. If a round took no longer than a
+//! step, decoding would be τ times as fast. This is the ceiling of the speedup with these drafts on
+//! any engine and processor on which a pass of several rows takes at least as long as a pass of one
+//! row. The measured speedup is τ divided by the time of a round in steps.
 
 use super::ratio;
 use super::sample::{Sample, acceptance, timed, times};
 use super::time_sums::TimeSums;
 
-/// Mean times of a cell's rounds beyond those of a step, as multiples of a step's time.
+/// Mean additional times of a cell's rounds over a step, as multiples of a step's time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RoundCost {
     /// τ: tokens per round.

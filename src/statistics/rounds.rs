@@ -1,11 +1,11 @@
-//! The rounds of a generation, in a few bytes each: a run may have many millions.
+//! The rounds of a generation in a few bytes each, because a run may have many millions.
 
 use super::acceptance::Acceptance;
 use super::row_sums::{RowSums, add_rows};
 use super::time_sums::TimeSums;
 use crate::rows::RoundRow;
 
-/// The counts of a round that statistics need round by round.
+/// The counts of one round that statistics need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountedRound {
     /// Drafted tokens.
@@ -14,15 +14,15 @@ pub struct CountedRound {
     pub depth: usize,
     /// Accepted tokens before any cut.
     pub accepted: usize,
-    /// Tokens that the text grew by.
+    /// Emitted tokens.
     pub emitted: usize,
 }
 
 /// The rounds of a generation: a few counts of each, in order, and sums of the rest.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rounds {
-    /// The fields of [`CountedRound`]: no other statistic depends on single rounds, and
-    /// drafts have far fewer tokens than two bytes can count.
+    /// The fields of [`CountedRound`]. No other statistic depends on single rounds. Two bytes are
+    /// enough for the tokens of a draft.
     counts: Vec<[u16; 4]>,
     /// Sums by the number of rows, of which a generation has few.
     by_rows: Vec<RowSums>,
@@ -32,7 +32,7 @@ pub struct Rounds {
     pub acceptance: Acceptance,
     /// Sums of times.
     pub times: TimeSums,
-    /// Sum of the residual distributions that rounding left without mass.
+    /// Number of residual distributions that rounding left without mass.
     pub residual_fallbacks: usize,
 }
 
@@ -62,7 +62,7 @@ impl Rounds {
         true
     }
 
-    /// Gives back memory that was set aside for further rounds.
+    /// Frees memory that was reserved for further rounds.
     pub fn end(&mut self) {
         exactly(&mut self.counts);
         exactly(&mut self.by_rows);
@@ -92,8 +92,8 @@ impl Rounds {
     }
 }
 
-/// Moves a list to memory of its own length; shrinking may leave it in its place, with up to
-/// twice the memory.
+/// Moves a list to an allocation of exactly its length. Shrinking in place may keep up to twice the
+/// memory.
 fn exactly<T: Copy>(list: &mut Vec<T>) {
     if list.len() < list.capacity() {
         *list = list.as_slice().to_vec();

@@ -1,5 +1,5 @@
-//! Sums over rounds by the number of rows of their pass: all that a least-squares fit of their
-//! times by rows and context needs, in a few hundred bytes of a generation.
+//! Sums over rounds by the number of rows of their pass. They suffice for a least-squares fit of
+//! times by rows and context, and take a few hundred bytes per generation.
 
 use super::time_sums::TimeSums;
 use std::ops::AddAssign;
@@ -7,7 +7,7 @@ use std::ops::AddAssign;
 /// Sums over rounds whose target pass had the same number of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RowSums {
-    /// The rows of the pass: the proposed tokens and one more.
+    /// The number of rows of the pass: the proposed tokens and one more.
     pub rows: usize,
     /// The number of rounds.
     pub rounds: f64,
@@ -35,7 +35,7 @@ impl RowSums {
         }
     }
 
-    /// The same rounds, as if all had been without context.
+    /// The same rounds with all contexts set to zero.
     #[must_use]
     pub fn without_context(&self) -> Self {
         let Self { rows, rounds, times, .. } = *self;
@@ -44,7 +44,7 @@ impl RowSums {
 }
 
 impl AddAssign for RowSums {
-    /// Adds the sums of further rounds with as many rows.
+    /// Adds the sums of further rounds with the same number of rows.
     fn add_assign(&mut self, other: Self) {
         self.rounds += other.rounds;
         self.context += other.context;

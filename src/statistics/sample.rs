@@ -1,4 +1,4 @@
-//! The generations that statistics are taken over.
+//! The generations over which statistics are computed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,15 @@ use super::rounds::{CountedRound, Rounds};
 use super::time_sums::TimeSums;
 use crate::rows::BeamRow;
 
-/// One finished generation that counts: what statistics need of its row, and its rounds.
+/// One finished generation that counts: the fields of its row that statistics need, and its rounds.
 /// The columns of `generations.csv` have the same names.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)]
 pub struct Sample {
     pub prompt: Arc<str>,
     pub category: Arc<str>,
-    /// The first prompt of its batch, whose prompts share their times; its own without others.
+    /// The first prompt of its batch, whose prompts share their times; its own prompt without a
+    /// batch.
     pub timed_with: Arc<str>,
     pub repeat: u32,
     pub new_tokens: usize,
@@ -26,9 +27,9 @@ pub struct Sample {
     pub decode_us: f64,
     pub elapsed_us: f64,
     pub first_divergence: Option<usize>,
-    /// The beginning of the hash of its text.
+    /// The first bytes of the hash of its completion.
     pub text: u64,
-    /// The score of its text, if a beam search found it.
+    /// The score of its completion, if it comes from a beam search.
     pub beam: Option<Box<BeamRow>>,
     /// Its rounds; a beam search has none.
     pub rounds: Box<Rounds>,
@@ -37,8 +38,8 @@ pub struct Sample {
     pub timed: bool,
 }
 
-/// The samples of one cell by prompt, in the order of the prompts' names, which
-/// does not depend on the order of execution.
+/// The samples of one cell by prompt, in the order of the prompts' names, independent of the order
+/// of execution.
 pub fn by_prompt(samples: &[Sample]) -> BTreeMap<&str, Vec<&Sample>> {
     let mut prompts = BTreeMap::<&str, Vec<&Sample>>::new();
     for sample in samples {
@@ -73,7 +74,7 @@ pub fn times<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> TimeSums {
     sums
 }
 
-/// Whether any draft was a tree and not a chain.
+/// Whether any draft was a tree instead of a chain.
 pub fn branches(samples: &[Sample]) -> bool {
     samples.iter().any(|sample| sample.rounds.acceptance.trees > 0)
 }
@@ -95,15 +96,15 @@ pub fn tokens_per_second<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> O
     ratio(tokens * 1e6, us)
 }
 
-/// The mean number of texts of a batch that were not over, by the time of their rounds; 1 without
-/// batches. `None` without time.
+/// The mean number of unfinished generations of a batch, weighted by time; 1 without batches.
+/// `None` without time.
 pub fn texts_at_once(samples: &[Sample]) -> Option<f64> {
     let elapsed = timed(samples).map(|sample| sample.elapsed_us).sum::<f64>();
     ratio(elapsed, timed(samples).map(|sample| sample.decode_us).sum())
 }
 
-/// Milliseconds per new token for the reader of one text, from its first round to its end. `None`
-/// without tokens.
+/// Milliseconds per new token as seen by the client of one request, from its first round to its
+/// end. `None` without tokens.
 pub fn ms_per_token(samples: &[Sample]) -> Option<f64> {
     let elapsed = timed(samples).map(|sample| sample.elapsed_us).sum::<f64>();
     let tokens = timed(samples).map(|sample| sample.new_tokens).sum::<usize>();

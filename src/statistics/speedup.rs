@@ -25,9 +25,9 @@ pub struct PairedTime {
     pub passes: usize,
 }
 
-/// Matches generations of the baseline and of a cell by prompt and repeat. Generations
-/// that only one side finished, or whose times do not count, are left out. Prompts that were
-/// decoded together share their times, and are one entry under the name of the first.
+/// Matches generations of the baseline and of a cell by prompt and repeat. Generations that only
+/// one side finished, or whose times do not count, are left out. Prompts that were decoded in one
+/// batch share their times and are one entry under the name of the first.
 pub fn pair_by_prompt<'a>(
     baseline: &[Sample],
     cell: &'a [Sample],
@@ -35,7 +35,7 @@ pub fn pair_by_prompt<'a>(
     pair_samples(timed(baseline), timed(cell))
 }
 
-/// [`pair_by_prompt`] for samples that the caller has chosen: all must be of one machine.
+/// [`pair_by_prompt`] for samples chosen by the caller, which must all come from one machine.
 pub fn pair_samples<'a, 'b>(
     baseline: impl Iterator<Item = &'b Sample>,
     cell: impl Iterator<Item = &'a Sample>,
@@ -84,8 +84,7 @@ pub fn speedup_interval(pairs: &BTreeMap<&str, PairedTime>) -> Option<Interval> 
     speedup_ratio(pairs).interval()
 }
 
-/// Several cells timed on the same prompts, to find which is fastest and how certain that
-/// is.
+/// Several cells timed on the same prompts, to find the fastest one and how certain that is.
 #[derive(Debug, Clone, Default)]
 pub struct Contest<'a> {
     cells: Vec<BTreeMap<&'a str, PairedTime>>,
@@ -104,7 +103,7 @@ pub struct Verdicts {
 struct Entered {
     entrants: Vec<usize>,
     left_out: Vec<usize>,
-    /// What each entrant has on each common prompt.
+    /// The times of each entrant on each common prompt.
     clusters: Vec<Vec<PairedTime>>,
 }
 
@@ -123,8 +122,8 @@ impl<'a> Contest<'a> {
         Some(Verdicts { best, left_out: entered.left_out })
     }
 
-    /// The share of the resamples in which each cell is the fastest; `None` for one cell or
-    /// one prompt, where the outcome is certain.
+    /// The share of the resamples in which each cell is the fastest; `None` for one cell or one
+    /// prompt, with which the outcome is certain.
     pub fn wins(&self) -> Option<Vec<f64>> {
         let entered = self.entered()?;
         if entered.entrants.len() < 2 || entered.clusters.len() < 2 {

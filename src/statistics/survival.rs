@@ -1,11 +1,11 @@
-//! Survival: how far into a draft verification keeps its tokens.
+//! Survival: the probability that verification keeps a draft up to a position.
 
 use super::interval::Ratio;
 use super::ratio;
 use super::rounds::CountedRound;
 use super::sample::{Sample, by_prompt, rounds};
 
-/// How far chains of drafted tokens survive, by position from 1.
+/// Counts of reached and accepted draft positions, from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Survival {
     reached: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Where the time of rounds went.
+//! The times of rounds by part.
 
 use std::ops::AddAssign;
 

@@ -1,11 +1,11 @@
-//! What a drafter believed where it chose a token.
+//! The drafter's belief at the position of a token.
 
 use std::rc::Rc;
 
 use super::Node;
 use crate::distribution::Dist;
 
-/// What draft length policies see of a token.
+/// The drafter's belief about a token, for draft length policies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TokenBelief {
     /// The drafter's probability of it.
@@ -14,12 +14,12 @@ pub struct TokenBelief {
     pub entropy: f64,
 }
 
-/// A belief that a node was given.
+/// The belief recorded with a node.
 #[derive(Debug, Clone)]
 pub(super) enum Belief {
     /// The whole distribution.
-    Law(Rc<Dist>),
-    /// What is known of one that was not kept.
+    Distribution(Rc<Dist>),
+    /// The known properties of a distribution that was not kept.
     Known(TokenBelief),
 }
 
@@ -28,7 +28,7 @@ impl Node {
     /// unless [`super::Draft::believe`] recorded another.
     pub fn belief(&self, vocab: usize) -> Rc<Dist> {
         match &self.belief {
-            Some(Belief::Law(law)) => Rc::clone(law),
+            Some(Belief::Distribution(dist)) => Rc::clone(dist),
             Some(Belief::Known(_)) | None => self.distribution(vocab),
         }
     }

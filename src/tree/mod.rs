@@ -1,9 +1,8 @@
 //! The draft: a tree of proposed tokens.
 //!
-//! A chain is a tree in which every node has at most one child. Sampled tokens are
-//! drawn *inside* [`Draft`], from the distribution recorded with them. This rules out
-//! the most common exactness bug of the field: a recorded `q` that the token was not
-//! drawn from.
+//! A chain is a tree in which every node has at most one child. Sampled tokens are drawn *inside*
+//! [`Draft`], from the distribution recorded with them. This rules out the most common exactness
+//! bug: a recorded `q` that is not the distribution from which the token was drawn.
 
 mod belief;
 mod row;
@@ -207,10 +206,9 @@ impl Draft {
         }
     }
 
-    /// The tree of tokens with other ids, after a context of `start` tokens in a vocabulary
-    /// of `vocab`: what a model evaluates to which these tokens are known by other numbers.
-    /// Nodes stay what they are, even siblings that get the same id; their distributions
-    /// are left out.
+    /// The same tree with mapped token ids, after a context of `start` tokens in a vocabulary of
+    /// `vocab`, for a model with other ids. Siblings that map to the same id remain separate nodes.
+    /// Distributions are left out.
     pub(crate) fn renumbered(
         &self,
         (start, vocab): (usize, usize),
@@ -223,21 +221,20 @@ impl Draft {
         renumbered
     }
 
-    /// Adds a node with a distribution that its token was not drawn from here. Only the
-    /// known-wrong methods of [`crate::exactness`] do this, and what takes a draft from
-    /// outside.
+    /// Adds a node with a distribution from which this draft did not draw its token. Only the
+    /// known-wrong methods of [`crate::exactness`] and code that takes external drafts use it.
     pub(crate) fn forge(&mut self, parent: Option<NodeId>, token: Token, origin: Origin) -> NodeId {
         self.push(parent, token, origin, Siblings::Independent)
     }
 
-    /// Records the drafter's distribution at the position of `id` where it differs from
-    /// the distribution of the draw: for one of several siblings, or for a greedy choice.
-    /// Draft length policies use it; verifiers do not.
+    /// Records the drafter's distribution at the position of `id` if it differs from the
+    /// distribution of the draw, as for one of several siblings or a greedy choice. Draft length
+    /// policies use it; verifiers do not.
     pub fn believe(&mut self, id: NodeId, belief: &Rc<Dist>) {
-        self.nodes[id].belief = Some(Belief::Law(Rc::clone(belief)));
+        self.nodes[id].belief = Some(Belief::Distribution(Rc::clone(belief)));
     }
 
-    /// As [`Self::believe`], with what is known of a distribution that was not kept.
+    /// As [`Self::believe`], with the known properties of a distribution that was not kept.
     pub fn remember(&mut self, id: NodeId, belief: TokenBelief) {
         self.nodes[id].belief = Some(Belief::Known(belief));
     }

@@ -1,4 +1,4 @@
-//! Rows: which prediction belongs to which node.
+//! Rows, which assign predictions to nodes.
 
 use super::{Draft, NodeId};
 use crate::distribution::Token;

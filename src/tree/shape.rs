@@ -1,4 +1,4 @@
-//! The shape of a draft: what verifiers need to know to be exact for it.
+//! The shape of a draft, by which a verifier decides whether it is exact for it.
 
 /// How the children of one node were chosen together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

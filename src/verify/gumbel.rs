@@ -1,5 +1,5 @@
-//! Gumbel coupling: noise that belongs to the position decides the target's token, so
-//! the drafter cannot change it.
+//! Gumbel coupling: noise keyed by the position decides the target's token, so the drafter cannot
+//! change it.
 //!
 //! At every position the target's token is `argmin_v min_j E[j, v] / p(v)` with k lists
 //! j of exponential noise E, and a child is kept if it is that token. Drafts raced

@@ -1,11 +1,10 @@
 //! K-SEQ: the same acceptance rule for each of k independent siblings.
 //!
 //! The siblings are tried in order, and each is accepted with probability
-//! `min(1, p(x) / (ρ·q(x)))`. With `b(ρ) = Σ min(q, p/ρ)`, some sibling is accepted
-//! with probability `a = 1 − (1 − b)^k`, and the residual is proportional to
-//! `p − min(q, p/ρ)·a/b`, which is non-negative as long as `a ≤ ρ·b`. The smallest such
-//! ρ in [1, k] accepts most; it is found by bisection. There `a = ρ·b`, so the residual
-//! is `(p − ρ·q)⁺`.
+//! `min(1, p(x) / (ρ·q(x)))`. With `b(ρ) = Σ min(q, p/ρ)`, some sibling is accepted with
+//! probability `a = 1 − (1 − b)^k`, and the residual is proportional to `p − min(q, p/ρ)·a/b`,
+//! which is non-negative as long as `a ≤ ρ·b`. The smallest such ρ in [1, k] accepts most; it is
+//! found by bisection. At this ρ, `a = ρ·b`, so the residual is `(p − ρ·q)⁺`.
 //!
 //! Cost: O(V), plus 60 passes over the tokens with 1 < p/q < k, the only ones whose
 //! terms change during the bisection.

@@ -1,10 +1,9 @@
-//! Strict match: the target draws its own token at every node, and a drafted token is
-//! kept if it is that token.
+//! Strict match: the target draws its own token at every node, and a drafted token is kept if it
+//! equals that token.
 //!
-//! Exact whatever the drafter does, since the drafts never influence what the target
-//! draws; the price is an acceptance of `Σ p·q` instead of `Σ min(p, q)`. On a mismatch
-//! the token already drawn is emitted. Drawing another one would be inexact (total
-//! variation 0.087 on a toy model).
+//! It is exact for any drafter, since drafts never influence the target's draws. The acceptance is
+//! only `Σ p·q` instead of `Σ min(p, q)`. On a mismatch the token already drawn is emitted. Drawing
+//! another one would be inexact (total variation 0.087 on a toy model).
 
 use super::descent::{Decision, descend};
 use super::{BuildVerifier, Verifier};

@@ -1,4 +1,4 @@
-//! How many tokens of a chain or a tree are kept: enumeration against formulas.
+//! The number of kept tokens of a chain or a tree: enumeration compared with formulas.
 
 use std::rc::Rc;
 
@@ -30,7 +30,7 @@ impl Probe for Survival {
 fn survival(pair: &ToyPair, spec: &MethodSpec) -> Vec<f64> {
     let (target, draft) = (pair.target("t").unwrap(), pair.draft("d").unwrap());
     let method = spec.build(Some(&draft)).unwrap();
-    // Just enough for a whole first round: no second one follows full acceptance.
+    // Enough for one full first round: no second round follows full acceptance.
     let stop = StopRules::max_tokens(spec.num_speculative_tokens + 1);
     let generation = Generation::new(&target, method, &pair.prompt, stop, None).unwrap();
     let mut survival = Survival::default();
@@ -48,26 +48,25 @@ fn chain(verifier: &str, k: usize) -> MethodSpec {
 /// A distribution for every last token.
 type Table = Vec<Vec<f64>>;
 
-/// The probability that a draft of `length` tokens is kept, summed over all drafted
-/// texts; `keep` extends the probability of a text by one token, given (kept, drafted,
-/// p, q).
-fn by_text(
+/// The probability that a draft of `length` tokens is kept, summed over all drafts. `keep` extends
+/// the probability of a prefix by one token, given (kept, drafted, p, q).
+fn by_prefix(
     (p, q): (&Table, &Table),
     length: usize,
     keep: impl Fn(f64, f64, f64, f64) -> f64,
 ) -> f64 {
-    let mut texts = vec![(0, 1.0, 1.0)];
+    let mut prefixes = vec![(0, 1.0, 1.0)];
     for _ in 0..length {
-        let longer = texts.iter().flat_map(|&(last, kept, drafted): &(usize, f64, f64)| {
+        let longer = prefixes.iter().flat_map(|&(last, kept, drafted): &(usize, f64, f64)| {
             let (p, q, keep) = (&p[last], &q[last], &keep);
             (0..p.len()).map(move |token| {
                 let (p, q) = (p[token], q[token]);
                 (token, keep(kept, drafted, p, q), drafted * q)
             })
         });
-        texts = longer.collect();
+        prefixes = longer.collect();
     }
-    texts.iter().map(|(_, kept, _)| kept).sum()
+    prefixes.iter().map(|(_, kept, _)| kept).sum()
 }
 
 #[test]
@@ -79,7 +78,7 @@ fn chain_survival_matches_its_formula_for_every_k() {
         for k in 1..=3 {
             let found = |verifier| survival(&pair, &chain(verifier, k));
             for i in 1..=k {
-                let of = |keep: fn(f64, f64, f64, f64) -> f64| by_text((&p, &q), i, keep);
+                let of = |keep: fn(f64, f64, f64, f64) -> f64| by_prefix((&p, &q), i, keep);
                 // Π min(p, q); Π p q; and block: w ← min(1, w p / q), times q.
                 near(found("rejection")[i], of(|kept, _, p, q| kept * p.min(q)));
                 near(found("token_match")[i], of(|kept, _, p, q| kept * p * q));
@@ -133,7 +132,7 @@ fn traversal_keeps_at_least_as_many_tokens_as_rejection() {
 
 /// Number of positions with a race: the standard error of a share is at most 0.0025.
 const RACES: usize = 40_000;
-/// How many standard errors a share may be off: more has a probability below 1e-6.
+/// The allowed deviation of a share in standard errors: a larger one has probability below 1e-6.
 const SIGMAS: f64 = 5.0;
 
 /// The share of positions at which the target's token is among drafts raced against the
@@ -154,8 +153,8 @@ fn coupled(p: &[f64], q: &[f64], lists: usize) -> (f64, f64) {
 }
 
 /// The probability that on one of k lists the same token wins under both distributions:
-/// `Σ_x k / (Σ_y max(p_y/p_x, q_y/q_x) + (k − 1) / p_x)`. For k = 1 it is the
-/// acceptance; for more lists a draft of another list may match as well.
+/// `Σ_x k / (Σ_y max(p_y/p_x, q_y/q_x) + (k − 1) / p_x)`. For k = 1 it is the acceptance; with more
+/// lists, a draft of another list may also match.
 fn deciding(p: &[f64], q: &[f64], lists: usize) -> f64 {
     let term = |x: usize| {
         let ratio = |y: usize| f64::max(p[y] / p[x], q[y] / q[x]);
@@ -166,7 +165,7 @@ fn deciding(p: &[f64], q: &[f64], lists: usize) -> f64 {
 }
 
 #[test]
-fn coupled_drafts_are_kept_as_often_as_their_races_have_one_winner() {
+fn coupled_drafts_are_kept_when_their_races_have_one_winner() {
     let (p, q) = ([0.5, 0.3, 0.2], [0.2, 0.3, 0.5]);
     // The known value for this pair, to four decimals.
     assert!((deciding(&p, &q, 1) - 0.6308).abs() <= 0.5e-4);
@@ -185,7 +184,7 @@ fn coupled_drafts_are_kept_as_often_as_their_races_have_one_winner() {
 }
 
 #[test]
-fn coupled_drafts_are_always_kept_if_p_equals_q_and_never_if_disjoint() {
+fn coupled_drafts_are_kept_if_equal_and_rejected_if_disjoint() {
     let p = [0.5, 0.3, 0.2];
     assert_eq!((coupled(&p, &p, 1).0, coupled(&p, &p, 2).0), (1.0, 1.0));
     assert_eq!(coupled(&[1.0, 0.0, 0.0], &[0.0, 0.5, 0.5], 1).0, 0.0);

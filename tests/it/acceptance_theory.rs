@@ -1,5 +1,5 @@
-//! How often a drafted token is kept: known values, inequalities between rules,
-//! and the ceiling that no rule exceeds. None of this shows in the output distribution.
+//! The acceptance of drafted tokens: known values, inequalities between rules, and the ceiling that
+//! no rule exceeds. The output distribution shows none of this.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -173,15 +173,15 @@ fn max_flow(sets: &BTreeMap<u32, f64>, p: &Dist) -> f64 {
     total
 }
 
-/// The shortest augmenting path, as steps (set, token to which it sends more); every set
-/// but the first takes back what it sent to the token of the step before.
+/// The shortest augmenting path, as steps (set, token that gets more flow). Every set but the first
+/// reduces its flow to the token of the step before.
 fn augmenting_path(
     supply: &[(u32, f64)],
     room: &[f64],
     flow: &[Vec<f64>],
     from: usize,
 ) -> Option<Vec<(usize, usize)>> {
-    // Anything smaller is the rounding of sums of at most 300 terms.
+    // Smaller values are rounding of sums of at most 300 terms.
     const NOTHING: f64 = 1e-15;
     if supply[from].1 <= NOTHING {
         return None;
@@ -213,7 +213,7 @@ fn the_ceiling_equals_the_minimum_cut_and_the_maximum_flow() {
             let sets = drawn_sets(siblings, k, &q);
             let cut = min_cut(&sets, &p);
             near(max_flow(&sets, &p), cut);
-            // The ceiling belongs to the way of drawing: it is the same for every draft.
+            // The ceiling depends only on how drafts are drawn: it is the same for every draft.
             let q = Rc::new(q.clone());
             for (draft, _) in outcomes(|chance| grow(siblings, k, &q, chance)) {
                 near(ceiling(&draft, None, &p).unwrap(), cut);
@@ -223,7 +223,7 @@ fn the_ceiling_equals_the_minimum_cut_and_the_maximum_flow() {
 }
 
 #[test]
-fn the_ceiling_of_two_distinct_children_is_right_for_eleven_tokens() {
+fn the_ceiling_of_two_distinct_children_with_eleven_tokens() {
     let mut rng = seeded(2);
     for _ in 0..20 {
         let (p, q) =
@@ -257,7 +257,7 @@ fn verifiers_stay_ordered_and_below_their_ceilings() {
         assert!(ladder.is_sorted_by(|a, b| *a <= b + ROUNDING), "{ladder:?} {p:?} {q:?} {k}");
         assert!(distinct <= best(Siblings::Distinct) + ROUNDING);
         near(kept(&Traversal, Siblings::Distinct), distinct);
-        // These two reach the ceiling of their way of drawing.
+        // These two reach the ceiling of their kind of draft.
         near(kept(&SpecHub, Siblings::Hub), best(Siblings::Hub));
         near(kept(&GreedyMulti, Siblings::LastSampled), best(Siblings::LastSampled));
         for rule in [&Rejection as &dyn Verifier, &TokenMatch, &GreedyMulti] {
@@ -307,7 +307,7 @@ fn emitted(rule: &dyn Verifier, p: &Dist, q: &Dist) -> Vec<f64> {
 }
 
 #[test]
-fn typical_acceptance_compares_p_with_a_threshold_from_the_entropy() {
+fn typical_acceptance_has_a_threshold_from_the_entropy() {
     let keeps = |rule: &Typical, p: &[f64], token: Token| {
         let one = Dist::one_hot(p.len(), token);
         kept(rule, Siblings::Independent, 1, &dist(p), &one)

@@ -1,5 +1,5 @@
-//! Approximate verifiers: the distance to the target that a run measures is the one that
-//! enumeration finds.
+//! Approximate verifiers: the distance from the target that a run measures equals the enumerated
+//! one.
 
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::exactness::{Gap, enumerate, target_distribution};

@@ -1,4 +1,4 @@
-//! Asks a drafter for drafts and tells it about rounds, without a target or a verifier.
+//! Asks a drafter for drafts and reports rounds to it, without a target or a verifier.
 
 use std::time::Duration;
 
@@ -93,9 +93,9 @@ impl<'a> Asking<'a> {
         self.method.drafter.state_key(context).unwrap()
     }
 
-    /// Tells it about a round.
-    pub(crate) fn tell(&mut self, told: &Told<'_>) {
-        told.event(|event| self.method.drafter.observe(event));
+    /// Reports a round to it.
+    pub(crate) fn report(&mut self, round: &FinishedRound<'_>) {
+        round.event(|event| self.method.drafter.observe(event));
     }
 }
 
@@ -104,9 +104,9 @@ pub(crate) fn seeded_draws(seed: u64) -> Seeded {
     Seeded::new(Request { seed, prompt: "ask", repeat: 0 })
 }
 
-/// A round that has happened.
+/// A finished round.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Told<'t> {
+pub(crate) struct FinishedRound<'t> {
     pub(crate) context: &'t [Token],
     pub(crate) draft: &'t Draft,
     pub(crate) logits: &'t [Logits],
@@ -115,17 +115,17 @@ pub(crate) struct Told<'t> {
     pub(crate) times: RoundTimes,
 }
 
-impl<'t> Told<'t> {
+impl<'t> FinishedRound<'t> {
     /// A round in which `path` of `draft` was kept.
     pub(crate) fn new(draft: &'t Draft, path: &'t [NodeId]) -> Self {
         let times = RoundTimes::default();
         Self { context: &[0], draft, logits: &[], path, draft_forwards: 0, times }
     }
 
-    /// Passes the round on as an event.
-    pub(crate) fn event(&self, tell: impl FnOnce(&RoundEvent<'_>)) {
+    /// Calls `observe` with the round as an event.
+    pub(crate) fn event(&self, observe: impl FnOnce(&RoundEvent<'_>)) {
         let verdict = Verdict { path: self.path.to_vec(), ..Verdict::default() };
-        tell(&RoundEvent {
+        observe(&RoundEvent {
             round: 0,
             context: self.context,
             draft: self.draft,

@@ -1,7 +1,7 @@
-//! Beam search on toys, against all texts there are.
+//! Beam search on toys, compared with all possible completions.
 
 use specdec::beam::{
-    BeamSearch, BeamSettings, EarlyStopping, FoundTexts, Hypothesis, NoBeamObserver,
+    BeamResult, BeamSearch, BeamSettings, EarlyStopping, Hypothesis, NoBeamObserver,
 };
 use specdec::chance::{Request, Seeded};
 use specdec::clock::RealClock;
@@ -12,12 +12,12 @@ use specdec::params::{Params, Value};
 use specdec::sampling::SamplingParams;
 use specdec::tree::{Draft, Row};
 
-/// Toys whose texts are searched; the last token of each ends a text.
+/// The toys of the searches; the last token of each is its end token.
 const TOYS: [&str; 4] = ["mixed", "close", "apart", "gaps"];
 const PROMPT: [Token; 2] = [0, 1];
-/// Tokens of the longest texts.
+/// The maximum number of tokens of a completion.
 const MOST: usize = 4;
-/// Sums of a few logarithms in f64, taken in another order.
+/// Rounding of sums of a few logarithms in f64, in another order.
 const ROUNDING: f64 = 1e-12;
 
 fn toy(name: &str, role: Role) -> Toy {
@@ -37,7 +37,7 @@ fn search(
     (target, draft): (&Toy, &Toy),
     settings: BeamSettings,
     method: &MethodSpec,
-) -> FoundTexts {
+) -> BeamResult {
     let stop = StopRules { eos: vec![end(target)], ..StopRules::max_tokens(MOST) };
     let search = BeamSearch { target, settings, prompt: &PROMPT, stop, codec: None };
     let mut chance = Seeded::new(Request { seed: 1, prompt: "p", repeat: 0 });
@@ -45,9 +45,9 @@ fn search(
     search.run(method, (&mut chance, &RealClock::default()), &mut NoBeamObserver).unwrap()
 }
 
-/// log p of every token after a text, by a fresh pass.
-fn log_p(target: &dyn LanguageModel, text: &[Token]) -> Vec<f64> {
-    let context = [&PROMPT, text].concat();
+/// log p of every token after a completion, by a fresh pass.
+fn log_p(target: &dyn LanguageModel, completion: &[Token]) -> Vec<f64> {
+    let context = [&PROMPT, completion].concat();
     let draft = Draft::empty(target.info().vocab);
     let mut session = target.session().unwrap();
     let want = Want::Row(Row::CONTEXT);
@@ -57,36 +57,38 @@ fn log_p(target: &dyn LanguageModel, text: &[Token]) -> Vec<f64> {
     (0..row.len() as Token).map(|token| row.get(token) - mass.ln()).collect()
 }
 
-/// All texts that end, with log p.
-fn all_texts(target: &dyn LanguageModel) -> Vec<(Vec<Token>, f64)> {
-    let mut texts = Vec::new();
+/// All finished completions, with log p.
+fn all_completions(target: &dyn LanguageModel) -> Vec<(Vec<Token>, f64)> {
+    let mut completions = Vec::new();
     let mut open = vec![(Vec::new(), 0.0)];
-    while let Some((text, before)) = open.pop() {
-        for (token, log_p) in (0..).zip(log_p(target, &text)) {
-            let longer = ([&*text, &[token]].concat(), before + log_p);
+    while let Some((completion, before)) = open.pop() {
+        for (token, log_p) in (0..).zip(log_p(target, &completion)) {
+            let longer = ([&*completion, &[token]].concat(), before + log_p);
             match longer.1 {
                 f64::NEG_INFINITY => {}
-                _ if token == end(target) || longer.0.len() == MOST => texts.push(longer),
+                _ if token == end(target) || longer.0.len() == MOST => completions.push(longer),
                 _ => open.push(longer),
             }
         }
     }
-    texts
+    completions
 }
 
-fn scored(texts: &[(Vec<Token>, f64)], length_penalty: f64) -> Vec<(f64, Vec<Token>)> {
-    let score = |text: &(Vec<Token>, f64)| text.1 / (text.0.len() as f64).powf(length_penalty);
-    let mut scored = texts.iter().map(|t| (score(t), t.0.clone())).collect::<Vec<_>>();
+fn scored(completions: &[(Vec<Token>, f64)], length_penalty: f64) -> Vec<(f64, Vec<Token>)> {
+    let score = |completion: &(Vec<Token>, f64)| {
+        completion.1 / (completion.0.len() as f64).powf(length_penalty)
+    };
+    let mut scored = completions.iter().map(|t| (score(t), t.0.clone())).collect::<Vec<_>>();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
     scored
 }
 
 /// Catches: the length penalty counts twice; log p lacks the largest logit.
 #[test]
-fn a_search_as_wide_as_there_are_texts_finds_the_best_with_exact_scores() {
+fn an_exhaustive_search_finds_the_best_with_exact_scores() {
     for name in TOYS {
         let pair = [Role::Target, Role::Draft].map(|role| toy(name, role));
-        let texts = all_texts(&pair[0]);
+        let completions = all_completions(&pair[0]);
         for length_penalty in [-1.0, 0.0, 0.7, 1.0, 2.0] {
             for early_stopping in [EarlyStopping::False, EarlyStopping::Never] {
                 let settings = BeamSettings {
@@ -96,12 +98,13 @@ fn a_search_as_wide_as_there_are_texts_finds_the_best_with_exact_scores() {
                     early_stopping,
                     ..BeamSettings::default()
                 };
-                let found = search((&pair[0], &pair[1]), settings, &plain()).texts;
-                let best = scored(&texts, length_penalty);
+                let found = search((&pair[0], &pair[1]), settings, &plain()).hypotheses;
+                let best = scored(&completions, length_penalty);
                 assert_eq!(found.len(), 10);
                 for (found, best) in found.iter().zip(&best) {
                     assert!((found.score - best.0).abs() <= ROUNDING, "{name}: {found:?} {best:?}");
-                    let own = texts.iter().find(|text| text.0 == found.tokens).unwrap();
+                    let own =
+                        completions.iter().find(|completion| completion.0 == found.tokens).unwrap();
                     assert!(
                         (found.log_prob - own.1).abs() <= ROUNDING,
                         "{name}: {found:?} {own:?}"
@@ -115,43 +118,48 @@ fn a_search_as_wide_as_there_are_texts_finds_the_best_with_exact_scores() {
     }
 }
 
-/// One beam takes the most probable token in each step and stops where it ends, whatever
-/// `early_stopping` and `length_penalty` say.
+/// A single beam takes the most probable token in each step and stops at its end, for any
+/// `early_stopping` and `length_penalty`.
 /// Catches: one beam looks for a second completion.
 #[test]
 fn one_beam_is_greedy_decoding() {
     for name in TOYS {
         let pair = [Role::Target, Role::Draft].map(|role| toy(name, role));
-        let mut text = Vec::new();
-        while text.len() < MOST && text.last() != Some(&end(&pair[0])) {
-            let row = log_p(&pair[0], &text);
+        let mut completion = Vec::new();
+        while completion.len() < MOST && completion.last() != Some(&end(&pair[0])) {
+            let row = log_p(&pair[0], &completion);
             let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            text.push(row.iter().position(|&log_p| log_p == most).unwrap() as Token);
+            completion.push(row.iter().position(|&log_p| log_p == most).unwrap() as Token);
         }
         for early_stopping in [EarlyStopping::True, EarlyStopping::False, EarlyStopping::Never] {
             for length_penalty in [-1.0, 0.0, 3.0] {
                 let settings =
                     BeamSettings { early_stopping, length_penalty, ..BeamSettings::default() };
-                let found = search((&pair[0], &pair[1]), settings, &plain()).texts;
-                assert_eq!(found.iter().map(|f| &f.tokens).collect::<Vec<_>>(), [&text], "{name}");
+                let found = search((&pair[0], &pair[1]), settings, &plain()).hypotheses;
+                assert_eq!(
+                    found.iter().map(|f| &f.tokens).collect::<Vec<_>>(),
+                    [&completion],
+                    "{name}"
+                );
             }
         }
     }
 }
 
-/// Narrow searches miss texts, but never claim a score that a text does not have.
+/// Narrow searches miss completions, but always report the right score.
 /// Catches: a beam that has ended is continued; found completions are not ordered by score.
 #[test]
-fn every_score_is_that_of_its_text() {
+fn every_score_is_that_of_its_tokens() {
     for name in TOYS {
         let pair = [Role::Target, Role::Draft].map(|role| toy(name, role));
-        let texts = all_texts(&pair[0]);
+        let completions = all_completions(&pair[0]);
         for num_beams in 1..=6 {
             let settings =
                 BeamSettings { num_beams, num_return_sequences: num_beams, ..Default::default() };
-            let found = search((&pair[0], &pair[1]), settings, &plain()).texts;
+            let found = search((&pair[0], &pair[1]), settings, &plain()).hypotheses;
             for found in &found {
-                let own = texts.iter().find(|text| text.0 == found.tokens).unwrap();
+                let own =
+                    completions.iter().find(|completion| completion.0 == found.tokens).unwrap();
                 assert!((found.log_prob - own.1).abs() <= ROUNDING, "{name}: {found:?} {own:?}");
             }
             assert!(found.is_sorted_by(|a, b| a.score >= b.score));
@@ -172,7 +180,7 @@ fn with(drafter: &str, params: &[(&str, Value)]) -> MethodSpec {
     }
 }
 
-/// Which rows are computed ahead changes the number of passes and nothing else.
+/// Drafts change only the number of passes.
 /// Catches: a token takes the row of another drafted token, or of the token before it; a copied
 /// beam lacks the rows of its draft.
 #[test]
@@ -204,7 +212,7 @@ fn a_draft_changes_no_beam_and_saves_passes() {
                 for method in &drafters {
                     let fast = search(pair, settings, method);
                     let what = format!("{name}, {settings:?}, {}", method.drafter);
-                    assert_eq!(bits(&fast.texts), bits(&slow.texts), "{what}");
+                    assert_eq!(bits(&fast.hypotheses), bits(&slow.hypotheses), "{what}");
                     assert_eq!(fast.totals.rows, slow.totals.rows, "{what}");
                     assert!(fast.totals.target_forwards <= slow.totals.target_forwards, "{what}");
                     saved += slow.totals.target_forwards - fast.totals.target_forwards;
@@ -215,12 +223,12 @@ fn a_draft_changes_no_beam_and_saves_passes() {
     assert!(saved > 1000, "{saved}");
 }
 
-fn bits(texts: &[Hypothesis]) -> Vec<(&[Token], u64, u64)> {
-    texts.iter().map(|h| (&*h.tokens, h.log_prob.to_bits(), h.score.to_bits())).collect()
+fn bits(hypotheses: &[Hypothesis]) -> Vec<(&[Token], u64, u64)> {
+    hypotheses.iter().map(|h| (&*h.tokens, h.log_prob.to_bits(), h.score.to_bits())).collect()
 }
 
 #[test]
-fn settings_that_do_not_go_together_are_refused() {
+fn inconsistent_settings_are_refused() {
     let refused = |settings: BeamSettings| settings.validate().unwrap_err().to_string();
     let four = BeamSettings { num_beams: 4, ..BeamSettings::default() };
     for (settings, part) in [

@@ -1,4 +1,4 @@
-//! Beam search on the embedded pair: a draft saves passes and changes no bit.
+//! Beam search on the embedded pair: drafts save passes and change no bit.
 
 use std::path::Path;
 
@@ -10,10 +10,10 @@ use specdec::model::{LanguageModel, Role, load};
 use specdec::prompt::read;
 use specdec::sampling::SamplingParams;
 
-/// How many prompts are continued, and by how many tokens.
+/// The number of prompts, and of new tokens for each.
 const PROMPTS: usize = 200;
 const TOKENS: usize = 12;
-/// The share of passes that drafts must save at least.
+/// The minimum share of passes that drafts must save.
 const SAVED: f64 = 0.25;
 
 fn search(
@@ -30,7 +30,7 @@ fn search(
     let method = method.build(Some(draft)).unwrap();
     let found = search.run(method, (&mut chance, &RealClock::default()), &mut NoBeamObserver);
     let found = found.unwrap();
-    (found.texts, found.totals)
+    (found.hypotheses, found.totals)
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Beam search against transformers, on its own choice of texts (`tests/beams`).
+//! Beam search compared with transformers, by the hypotheses that it returned (`tests/beams`).
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use specdec::decode::{MethodSpec, StopRules};
 use specdec::model::{Role, load};
 use specdec::sampling::SamplingParams;
 
-/// Scores of transformers are sums of up to 20 values in f32, each below 10 in size, of
-/// logits that are within 1e-5 of the largest one.
+/// Scores of transformers are sums of up to 20 f32 values of magnitude below 10. Their logits have
+/// an error of at most 1e-5 of the largest logit.
 const TOLERANCE: f64 = 1e-4;
 
 #[derive(Debug, Deserialize)]
@@ -28,7 +28,8 @@ struct Case {
     #[serde(default)]
     diversity_penalty: f64,
     num_return_sequences: usize,
-    texts: Vec<Text>,
+    #[serde(rename = "texts")]
+    expected: Vec<Expected>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -39,7 +40,7 @@ enum Early {
 }
 
 #[derive(Debug, Deserialize)]
-struct Text {
+struct Expected {
     tokens: Vec<u32>,
     score: f64,
 }
@@ -92,9 +93,9 @@ fn check(file: &str, least: usize) {
             let method = method.build(Some(&*target)).unwrap();
             let clock = RealClock::default();
             let found = search.run(method, (&mut chance, &clock), &mut NoBeamObserver).unwrap();
-            let what = format!("{file}, case {number}: {case:?}\n{:?}", found.texts);
-            assert_eq!(found.texts.len(), case.texts.len(), "{what}");
-            for (own, theirs) in found.texts.iter().zip(&case.texts) {
+            let what = format!("{file}, case {number}: {case:?}\n{:?}", found.hypotheses);
+            assert_eq!(found.hypotheses.len(), case.expected.len(), "{what}");
+            for (own, theirs) in found.hypotheses.iter().zip(&case.expected) {
                 assert_eq!(own.tokens, theirs.tokens, "{what}");
                 assert!((own.score - theirs.score).abs() <= TOLERANCE, "{what}");
             }
@@ -105,13 +106,13 @@ fn check(file: &str, least: usize) {
 /// Catches: a completion that is not among the best B candidates is finished; a copied beam lacks
 /// its first new row.
 #[test]
-fn the_texts_and_scores_are_those_of_transformers() {
+fn hypotheses_and_scores_match_transformers() {
     check("single.json", 84);
 }
 
 /// Catches: the diversity penalty counts once for all beams that chose a token; a penalised token
 /// keeps its rank.
 #[test]
-fn the_texts_and_scores_of_groups_are_those_of_transformers() {
+fn hypotheses_and_scores_of_groups_match_transformers() {
     check("groups.json", 36);
 }

@@ -1,6 +1,5 @@
-//! The acceptance ceiling against its definition: the smallest
-//! `p(S) − P(X ⊆ S)` over all sets of tokens, with P(X ⊆ S) by enumerating the
-//! draws of the children themselves.
+//! The acceptance ceiling compared with its definition: the smallest `p(S) − P(X ⊆ S)` over all
+//! sets of tokens, with P(X ⊆ S) from enumerated draws of the children.
 
 use std::rc::Rc;
 
@@ -41,8 +40,8 @@ fn by_definition(p: &Dist, drafts: &[(Draft, f64)]) -> f64 {
     1.0 + (0..1 << p.vocab()).map(gap).fold(0.0, f64::min)
 }
 
-/// If q is almost one-hot, one minus its largest probability is rounded and no longer the
-/// mass of the other tokens.
+/// If q is almost one-hot, rounding makes one minus its largest probability differ from the mass of
+/// the other tokens.
 #[test]
 fn the_ceiling_is_accurate_when_q_is_almost_one_hot() {
     for rest in [1e-12, 1e-16, 1e-18] {
@@ -65,7 +64,7 @@ fn the_ceiling_is_accurate_when_q_is_almost_one_hot() {
     }
 }
 
-/// Races on several lists may have the same winner, which was then drawn twice.
+/// Races on several lists may have the same winner, which then counts twice.
 #[test]
 fn the_ceiling_counts_races_rather_than_distinct_winners() {
     let (p, q) = (dist([0.4, 0.6]), Rc::new(dist([0.9, 0.1])));
@@ -119,7 +118,7 @@ fn the_ceiling_of_sampled_children_matches_its_definition() {
 
 /// With more than eight possible tokens the implementation does not try all sets.
 #[test]
-fn the_ceiling_of_two_distinct_children_matches_its_definition_for_many_tokens() {
+fn the_ceiling_of_two_distinct_children_with_many_tokens() {
     let mut rng = ChaCha8Rng::seed_from_u64(7);
     let mut below_one = 0;
     for vocab in [9, 10] {
@@ -144,7 +143,7 @@ fn the_ceiling_of_two_distinct_children_matches_its_definition_for_many_tokens()
 /// No fast formula is known for three draws without replacement; up to eight possible
 /// tokens none is needed.
 #[test]
-fn the_ceiling_of_three_distinct_children_is_known_only_for_few_tokens() {
+fn the_ceiling_of_three_distinct_children_needs_few_tokens() {
     let three = |vocab: usize| {
         let q = Rc::new(Dist::from_weights(vec![1.0; vocab]).unwrap());
         let mut draft = Draft::empty(vocab);

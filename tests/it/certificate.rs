@@ -1,5 +1,5 @@
-//! The quick certificate: every registered method, what its cells cover, and the fields
-//! of its JSON.
+//! The quick certificate: every registered method, the coverage of its cells, and the fields of its
+//! JSON.
 
 use std::collections::BTreeSet;
 
@@ -69,7 +69,7 @@ fn the_quick_certificate_holds_for_every_method() {
             assert_eq!(toys.len(), count, "{} {}: {toys:?}", verifier.name, drafter.name);
         }
     }
-    // A text setting that looks like a number must not exclude its drafter.
+    // A string setting that looks like a number must not exclude its drafter.
     let named = |c: &CertificateCell| (c.drafter, &*c.settings) == ("model_tree", "3 independent");
     assert!(certificate.cells.iter().any(named));
     let with = |sampler: &str| {

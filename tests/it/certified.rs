@@ -1,4 +1,4 @@
-//! `docs/certified.csv`, which `specdec list` shows, says what the committed certificate says.
+//! `docs/certified.csv`, which `specdec list` shows, agrees with the committed certificate.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,7 +9,7 @@ use flate2::read::GzDecoder;
 use serde::Deserialize;
 use specdec::exactness::{CertificateVerdict, Certified, certified, mutants};
 
-/// What this test reads of a cell of `certificate.json`.
+/// The fields of a cell of `certificate.json` that this test reads.
 #[derive(Debug, Deserialize)]
 struct Cell {
     verifier: String,
@@ -23,7 +23,7 @@ struct Cell {
     verdict: CertificateVerdict,
 }
 
-/// What all cells with a name say together, but for the verdict.
+/// The summary of all cells with a name, without the verdict.
 #[derive(Debug, Default, PartialEq)]
 struct Sums {
     soft: usize,

@@ -71,10 +71,10 @@ fn two_races_at_one_position_are_reported_as_coupled() {
 }
 
 #[test]
-fn a_walk_that_resumes_from_points_visits_the_same_paths_in_the_same_order() {
+fn a_walk_resumed_from_points_visits_the_same_paths_in_order() {
     let dist = Dist::from_probs(vec![0.5, 0.0, 0.25, 0.25]).unwrap();
     let first = |chance: &mut Exhaustive| chance.categorical(site(Purpose::Draft, 0), &dist);
-    // Of these the second is decided on only for some tokens.
+    // The second of these is decided only after some tokens.
     let rest = |chance: &mut Exhaustive, token| {
         let one = chance.bernoulli(site(Purpose::Accept, 0), 0.125);
         (one, token == 2 && chance.bernoulli(site(Purpose::Accept, 1), 0.5))
@@ -120,7 +120,7 @@ fn a_restarted_path_is_walked_once_more_as_it_was() {
 }
 
 #[test]
-fn races_before_and_after_a_point_are_coupled_on_every_path_through_it() {
+fn races_before_and_after_a_point_are_coupled_on_every_path() {
     let dist = Dist::from_probs(vec![0.5, 0.5]).unwrap();
     let mut chance = Exhaustive::default();
     chance.race(3, 0..1, &dist);
@@ -233,8 +233,8 @@ fn bernoulli_draws_have_their_probability() {
     }
 }
 
-/// `bernoulli(p)` is true on the same uniforms for which a distribution (p, 1 − p) gives
-/// its first token, so both treat a uniform that equals p alike.
+/// `bernoulli(p)` is true on the same uniforms for which a distribution (p, 1 − p) gives its first
+/// token, so both treat a uniform equal to p in the same way.
 #[test]
 fn bernoulli_agrees_with_categorical_over_two_outcomes() {
     let mut chance = seeded(1, "p", 0);
@@ -273,8 +273,8 @@ fn a_race_over_two_lists_is_won_by_the_winner_of_one_of_them() {
     assert!((30..=92).contains(&from_second), "{from_second}");
 }
 
-/// The noise of a token depends only on its address and not on its competitors: a winner
-/// still wins if some of the other tokens become impossible.
+/// The noise of a token depends only on its address, not on its competitors: a winner still wins if
+/// some other tokens become impossible.
 #[test]
 fn a_race_gives_a_token_the_same_noise_in_every_distribution() {
     let all = Dist::from_weights(vec![1.0; 12]).unwrap();

@@ -109,7 +109,7 @@ fn the_goodness_of_fit_test_has_its_level_and_power() {
 }
 
 #[test]
-fn merging_rare_sequences_raises_the_smallest_detectable_distance() {
+fn merging_rare_sequences_raises_the_detectable_distance() {
     // A hundred sequences, each expected once, are merged into one cell of mass 0.1.
     let rare = (2..102).map(|t| (vec![t], 0.001));
     let dist =
@@ -131,7 +131,7 @@ fn merging_rare_sequences_raises_the_smallest_detectable_distance() {
 }
 
 #[test]
-fn methods_draw_each_address_once_and_fit_the_target_distribution() {
+fn methods_draw_each_address_once_and_fit_the_target() {
     let pair = zoo::toy("close").unwrap();
     let (target, draft) = (pair.target("close").unwrap(), pair.draft("close").unwrap());
     let sampler = Sampler::new(SamplingParams::default()).unwrap();

@@ -25,7 +25,7 @@ fn certifies_one_method_and_prints_the_kill_matrix() {
 }
 
 #[test]
-fn texts_of_a_pair_are_held_against_the_targets_distributions() {
+fn completions_of_a_pair_are_compared_with_the_target() {
     let folder = tempfile::tempdir().unwrap();
     let prompts = folder.path().join("prompts.jsonl");
     fs::write(&prompts, "{\"prompt\": \"ab\"}\n{\"prompt\": \"ba\"}\n").unwrap();
@@ -40,17 +40,17 @@ fn texts_of_a_pair_are_held_against_the_targets_distributions() {
     assert_eq!(samplers.collect::<Vec<_>>(), ["T=1", "top_k=8"]);
     for pair in pairs {
         assert_eq!((&pair["prompts"], &pair["tokens"]), (&2.into(), &8000.into()));
-        // The toys differ enough for this many tokens to tell them apart.
+        // The toys differ enough to be distinguished by this number of tokens.
         let tv = |key: &str| pair[key].as_f64().unwrap();
         assert!(tv("min_detectable_tv") < tv("draft_tv"), "{pair}");
     }
-    refuses(&["certify", "--tokens", "9"], "for texts of a pair: name it with --target");
-    // Models that cannot be loaded end the command before anything is certified.
+    refuses(&["certify", "--tokens", "9"], "apply to a pair: name it with --target");
+    // The command fails before any certification if a model cannot be loaded.
     refuses(&["certify", "--target", "/nowhere/t", "--draft", "toy:mixed"], "no such folder");
 }
 
 #[test]
-fn unknown_methods_are_refused_with_what_is_allowed() {
+fn unknown_methods_are_refused_with_the_allowed_names() {
     refuses(&["certify", "--method", "rejektion"], "did you mean \"rejection\"?");
     refuses(&["certify", "--method", "rejection+x"], "allowed are rejection, token_match");
 }

@@ -42,7 +42,7 @@ impl Pair {
 }
 
 #[test]
-fn speculative_greedy_text_equals_plain_greedy_text() {
+fn speculative_greedy_completions_equal_plain_ones() {
     let pair = default_pair();
     let run = |more: &[&str]| {
         let args = [&["--temperature", "0", "--ignore-eos", "--json"], more].concat();

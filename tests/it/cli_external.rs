@@ -18,8 +18,7 @@ fn example(name: &str) -> Option<String> {
     python(&format!("{}/examples/external/{name}.py", env!("CARGO_MANIFEST_DIR")))
 }
 
-/// A verifier that answers its rounds with this expression of `line`, the n-th line that it
-/// reads.
+/// A verifier that answers with this expression of `line`, the n-th line that it reads.
 fn script(folder: &tempfile::TempDir, body: &str) -> Option<String> {
     let file = folder.path().join("verifier.py");
     let lines =
@@ -35,7 +34,8 @@ fn the_documented_verifier_is_enumerated_and_exact() {
     let file = folder.path().join("certificate.json");
     let args = ["certify", "--external", &command, "--json", file.to_str().unwrap()];
     let table = stdout(&args);
-    let verdict = "\nexact: the joint law of 4 tokens is the target's to 1.0e-12 in 14 cases, ";
+    let verdict =
+        "\nexact: the joint distribution of 4 tokens is the target's to 1.0e-12 in 14 cases, ";
     assert!(table.contains(verdict), "{table}");
     let json: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     assert_eq!((&json["verdict"], &json["command"]), (&"exact".into(), &command.as_str().into()));
@@ -51,14 +51,14 @@ fn a_wrong_verifier_is_sampled_refuted_and_named() {
     assert_eq!(run.status.code(), Some(1));
     let stderr = text(&run.stderr);
     assert!(
-        stderr.starts_with("error: wrong: the joint law is refuted at level 0.001"),
+        stderr.starts_with("error: wrong: the joint distribution is refuted at level 0.001"),
         "{stderr}"
     );
     let table = text(&run.stdout);
     assert!(table.contains("\nlikely bug: correction_from_p: "), "{table}");
 }
 
-/// The documentation shows the verifier as it is tested, and every message.
+/// The documentation shows the tested verifier and every message.
 #[test]
 fn the_protocol_is_documented() {
     let doc = include_str!("../../docs/external.md");
@@ -73,7 +73,7 @@ fn the_protocol_is_documented() {
 }
 
 #[test]
-fn programs_that_break_the_protocol_have_their_sentence() {
+fn protocol_violations_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     for (body, part) in [
         (
@@ -111,7 +111,7 @@ fn programs_that_break_the_protocol_have_their_sentence() {
     assert!(stderr.contains("error: invalid: case independent, draft [0, 0, 0]: it failed: "));
 }
 
-/// Checks that the last line of standard error is one sentence with a part.
+/// Checks that the last line of standard error is one sentence that contains a part.
 fn refused(args: &[&str], part: &str) {
     let run = specdec(args).output().unwrap();
     let stderr = text(&run.stderr);
@@ -129,7 +129,10 @@ fn commands_and_options_that_cannot_be_run_are_refused() {
         &["certify", "--external", "cat", "--vocab", "1"],
         "vocab is 1, but must be at least 2",
     );
-    refuses(&["certify", "--external", "cat", "-k", "40"], "texts are enumerated, at most 4096");
+    refuses(
+        &["certify", "--external", "cat", "-k", "40"],
+        "sequences are enumerated, at most 4096",
+    );
     for (args, part) in [
         (&["--vocab", "3"][..], "--external <COMMAND>"),
         (&["--external", "cat", "--full"], "cannot be used with"),

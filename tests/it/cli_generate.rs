@@ -14,7 +14,7 @@ fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn speculative_greedy_text_equals_plain_greedy_text() {
+fn speculative_greedy_completions_equal_plain_ones() {
     for toy in TOYS {
         let target = format!("toy:{}", toy.name);
         let run = |more: &[&str]| {
@@ -34,7 +34,7 @@ fn speculative_greedy_text_equals_plain_greedy_text() {
 }
 
 #[test]
-fn a_draft_with_another_vocabulary_needs_the_option_that_says_so() {
+fn a_draft_with_another_vocabulary_needs_its_option() {
     for toy in OTHER_VOCABULARIES {
         let target = format!("toy:{}", toy.name);
         let run = |more: &[&'static str]| {
@@ -62,7 +62,7 @@ fn a_draft_with_another_vocabulary_needs_the_option_that_says_so() {
 }
 
 #[test]
-fn stdout_contains_only_the_continuation() {
+fn stdout_contains_only_the_completion() {
     let output = specdec(&with(&["-n", "20", "--seed", "3"])).output().unwrap();
     let report = json(&with(&["-n", "20", "--seed", "3", "--json"]));
     assert_eq!(text(&output.stdout), report["text"]);
@@ -130,7 +130,7 @@ fn plain_decoding_has_one_pass_per_token_and_no_acceptance() {
 }
 
 #[test]
-fn a_seed_fixes_the_text() {
+fn a_seed_fixes_the_completion() {
     let run = |seed| stdout(&with(&["-n", "40", "--seed", seed]));
     assert_eq!(run("1"), run("1"));
     assert_ne!(run("1"), run("2"));
@@ -141,7 +141,7 @@ fn stops_at_strings_tokens_and_deadlines() {
     let greedy = |more: &[&str]| {
         json(&[&with(&["--temperature", "0", "-n", "30", "--json"])[..], more].concat())
     };
-    // The greedy text of this toy is aabaabaab…
+    // The greedy completion of this toy is aabaabaab…
     assert!(greedy(&[])["text"].as_str().unwrap().starts_with("aabaabaab"));
     let stopped = greedy(&["--stop", "baab", "--stop", "zz"]);
     assert_eq!(stopped["text"], "aa");

@@ -1,4 +1,4 @@
-//! `specdec list`, `completions` and the help texts.
+//! `specdec list`, `completions` and the help.
 
 use specdec::draft::DRAFTERS;
 use specdec::length::LENGTHS;
@@ -41,7 +41,7 @@ fn list_shows_every_registered_name() {
 }
 
 #[test]
-fn processors_have_the_keys_and_neutral_values_of_the_sampling_parameters() {
+fn processors_have_the_keys_and_neutral_values_of_sampling() {
     let neutral = serde_json::to_value(SamplingParams::default()).unwrap();
     for (processor, (key, value)) in PROCESSORS.iter().zip(SamplingParams::NEUTRAL.settings()) {
         assert_eq!(

@@ -13,7 +13,7 @@ fn json(args: &[&str]) -> Value {
 }
 
 #[test]
-fn beams_are_printed_best_first_and_do_not_depend_on_the_drafter() {
+fn beams_are_printed_best_first_with_any_drafter() {
     let args = ["--num-beams", "4", "--num-return-sequences", "3", "-n", "12"];
     let drafted = json(&args);
     let plain = json(&[&args[..], &["--plain"]].concat());
@@ -22,25 +22,25 @@ fn beams_are_printed_best_first_and_do_not_depend_on_the_drafter() {
     assert_eq!(stats["target_forwards"], stats["rows"]);
     assert_eq!(drafted["rows"], stats["rows"]);
     assert!(drafted["target_forwards"].as_u64() < stats["target_forwards"].as_u64());
-    let texts = plain["texts"].as_array().unwrap();
-    let scores = texts.iter().map(|text| text["score"].as_f64().unwrap()).collect::<Vec<_>>();
+    let completions = plain["texts"].as_array().unwrap();
+    let scores = completions.iter().map(|one| one["score"].as_f64().unwrap()).collect::<Vec<_>>();
     assert!(scores.len() == 3 && scores.is_sorted_by(|a, b| a >= b), "{scores:?}");
     let text = stdout(&["generate", "--target", "toy:mixed", "ab", "--num-beams", "4", "-n", "12"]);
-    assert_eq!(text, texts[0]["text"].as_str().unwrap());
+    assert_eq!(text, completions[0]["text"].as_str().unwrap());
 }
 
 #[test]
-fn a_stop_string_ends_a_beam_and_is_not_part_of_the_text() {
+fn a_stop_string_ends_a_beam_and_is_not_part_of_its_text() {
     let found =
         json(&["--num-beams", "6", "--num-return-sequences", "6", "-n", "9", "--stop", "cb"]);
-    let texts = found["texts"].as_array().unwrap();
-    let stopped = texts.iter().filter(|text| text["stop_reason"] == "stop_string");
+    let completions = found["texts"].as_array().unwrap();
+    let stopped = completions.iter().filter(|one| one["stop_reason"] == "stop_string");
     assert!(stopped.clone().count() > 0, "{found}");
-    assert!(texts.iter().all(|text| !text["text"].as_str().unwrap().contains("cb")), "{found}");
+    assert!(completions.iter().all(|one| !one["text"].as_str().unwrap().contains("cb")), "{found}");
 }
 
 #[test]
-fn what_a_search_does_not_read_is_refused() {
+fn options_that_a_search_ignores_are_refused() {
     for (args, part) in [
         (&["--num-beams", "0"][..], "num_beams = 0: allowed are 1 to 256"),
         (&["--num-beams", "2", "--diversity-penalty=-1"], "allowed are finite numbers >= 0"),
@@ -54,7 +54,7 @@ fn what_a_search_does_not_read_is_refused() {
     }
 }
 
-/// What clap refuses has a line about --help below.
+/// clap's refusals end with a line about --help.
 #[test]
 fn wrong_options_are_refused() {
     for (args, part) in [
@@ -71,7 +71,7 @@ fn wrong_options_are_refused() {
 }
 
 #[test]
-fn sample_number_i_is_the_same_text_for_any_number_of_samples() {
+fn sample_i_is_the_same_for_any_number_of_samples() {
     let one = json(&["--seed", "3", "-n", "8"]);
     let of = |n: &str| json(&["--seed", "3", "-n", "8", "--samples", n])["texts"].clone();
     let (two, seven) = (of("2"), of("7"));
@@ -81,40 +81,40 @@ fn sample_number_i_is_the_same_text_for_any_number_of_samples() {
             assert_eq!(two[i][key], seven[i][key]);
         }
     }
-    let texts = seven.as_array().unwrap().iter().map(|text| text["text"].to_string());
-    assert!(texts.collect::<BTreeSet<_>>().len() > 3, "{seven}");
+    let completions = seven.as_array().unwrap().iter().map(|one| one["text"].to_string());
+    assert!(completions.collect::<BTreeSet<_>>().len() > 3, "{seven}");
 }
 
-/// The choice follows from the printed texts alone.
+/// The choice follows from the printed completions alone.
 #[test]
-fn the_chosen_text_is_the_one_that_the_rule_names() {
+fn the_choice_follows_its_rule() {
     let run = |best_of: &str| json(&["--samples", "16", "-n", "6", "--best-of", best_of]);
-    let texts = |run: &Value| run["texts"].as_array().unwrap().clone();
+    let completions = |run: &Value| run["texts"].as_array().unwrap().clone();
     let chosen = |run: &Value| run["chosen"].as_u64().unwrap() as usize;
     let first_largest = |scores: &[f64]| {
         let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         scores.iter().position(|&score| score == most).unwrap()
     };
-    let log_p = |text: &Value| text["log_prob"].as_f64().unwrap();
+    let log_p = |one: &Value| one["log_prob"].as_f64().unwrap();
     let by_sum = run("logprob");
     assert_eq!(
         chosen(&by_sum),
-        first_largest(&texts(&by_sum).iter().map(log_p).collect::<Vec<_>>())
+        first_largest(&completions(&by_sum).iter().map(log_p).collect::<Vec<_>>())
     );
-    let mean = |text: &Value| log_p(text) / text["tokens"].as_array().unwrap().len() as f64;
+    let mean = |one: &Value| log_p(one) / one["tokens"].as_array().unwrap().len() as f64;
     let by_mean = run("length_normalised");
     assert_eq!(
         chosen(&by_mean),
-        first_largest(&texts(&by_mean).iter().map(mean).collect::<Vec<_>>())
+        first_largest(&completions(&by_mean).iter().map(mean).collect::<Vec<_>>())
     );
-    // The letter after "b" that comes last, if there is one.
+    // The letter after the last "b", if there is one.
     let voted = run("majority=b([acd])");
-    let answer = |text: &Value| {
-        let letters = text["text"].as_str().unwrap().chars().collect::<Vec<_>>();
+    let answer = |one: &Value| {
+        let letters = one["text"].as_str().unwrap().chars().collect::<Vec<_>>();
         let pairs = letters.windows(2).rev();
         pairs.filter(|pair| pair[0] == 'b' && pair[1] != 'b').map(|pair| pair[1]).next()
     };
-    let answers = texts(&voted).iter().map(answer).collect::<Vec<_>>();
+    let answers = completions(&voted).iter().map(answer).collect::<Vec<_>>();
     let mut votes = BTreeMap::new();
     answers.iter().flatten().for_each(|answer| *votes.entry(*answer).or_insert(0) += 1);
     let most = votes.values().max().unwrap();

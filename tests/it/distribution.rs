@@ -8,8 +8,7 @@ fn dense(probs: &[f64]) -> Dist {
     Dist::from_probs(probs.to_vec()).unwrap()
 }
 
-/// One distribution in every kind of storage; its probabilities are dyadic and therefore
-/// exact in each.
+/// One distribution in every storage; its probabilities are dyadic and thus exact in each.
 fn storages(eighths: &[u32]) -> [Dist; 3] {
     let exact = |&n: &u32| f64::from(n) / 8.0;
     let entries = eighths.iter().enumerate().map(|(t, n)| (t as u32, exact(n))).collect();

@@ -1,5 +1,5 @@
-//! Requests that share rounds and a budget of drafted tokens: the joint distribution of their
-//! texts is the product, and known-wrong ways to share are not.
+//! Requests that share rounds and a budget of drafted tokens: their completions are independent,
+//! and known-wrong ways to share are refuted.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -40,16 +40,16 @@ impl Two {
         self.pair.target("target").unwrap()
     }
 
-    /// The texts by definition.
+    /// The completions by definition.
     fn expected(&self) -> Joint {
         let sampler = Sampler::new(MethodSpec::default().sampling).unwrap();
-        let texts = self.prompts.iter().zip(self.tokens).map(|(prompt, tokens)| {
+        let completions = self.prompts.iter().zip(self.tokens).map(|(prompt, tokens)| {
             target_distribution(&self.target(), &sampler, prompt, tokens).unwrap()
         });
-        product(&texts.collect::<Vec<_>>())
+        product(&completions.collect::<Vec<_>>())
     }
 
-    /// The texts of a method whose drafters may be replaced.
+    /// The completions of a method whose drafters may be replaced.
     fn found(
         &self,
         spec: &MethodSpec,
@@ -69,16 +69,19 @@ impl Two {
 
 /// Total variation between two joint distributions.
 fn tv(found: &Joint, expected: &Joint) -> f64 {
-    let of = |dist: &Joint, texts| dist.get(texts).copied().unwrap_or(0.0);
-    let all = found.keys().chain(expected.keys().filter(|texts| !found.contains_key(*texts)));
-    0.5 * all.map(|texts| (of(found, texts) - of(expected, texts)).abs()).sum::<f64>()
+    let of = |dist: &Joint, completions| dist.get(completions).copied().unwrap_or(0.0);
+    let all =
+        found.keys().chain(expected.keys().filter(|completions| !found.contains_key(*completions)));
+    0.5 * all
+        .map(|completions| (of(found, completions) - of(expected, completions)).abs())
+        .sum::<f64>()
 }
 
-/// The distribution of the text of one request.
+/// The distribution of the completion of one request.
 fn alone(joint: &Joint, number: usize) -> Joint {
     let mut alone = Joint::new();
-    for (texts, mass) in joint {
-        *alone.entry(vec![texts[number].clone()]).or_default() += mass;
+    for (completions, mass) in joint {
+        *alone.entry(vec![completions[number].clone()]).or_default() += mass;
     }
     alone
 }
@@ -88,10 +91,10 @@ fn random_pair(seed: u64) -> ToyPair {
     markov(&positive_table(3, rng), &positive_table(3, rng))
 }
 
-/// Every policy, and budgets that two requests compete for.
+/// Every policy, and budgets for which two requests compete.
 /// Catches: a policy sees its request alone, or in the place of another.
 #[test]
-fn texts_of_requests_that_share_rounds_are_independent() {
+fn requests_that_share_rounds_are_independent() {
     let budgets = [("draft_budget", "1"), ("draft_budget", "3")];
     let shared = budgets.map(|setting| ("shared_budget", 2, vec![setting]));
     let others = LENGTHS.iter().map(|entry| (entry.name, 2, Vec::new()));
@@ -100,7 +103,8 @@ fn texts_of_requests_that_share_rounds_are_independent() {
         let two = Two {
             pair: random_pair(seed),
             prompts: [vec![0], vec![1, 2]],
-            // The second text ends first, so that the first has the budget for itself.
+            // The second completion ends first, so that the first request then has the whole
+            // budget.
             tokens: [4, 3],
         };
         let expected = two.expected();
@@ -111,7 +115,8 @@ fn texts_of_requests_that_share_rounds_are_independent() {
             let (mass, tv) = (found.dist.values().sum::<f64>(), tv(&found.dist, &expected));
             assert!((mass - 1.0).abs() < TOLERANCE && tv < TOLERANCE, "{length}, {tv}");
             if length == "shared_budget" && settings == [budgets[0]] {
-                // One token for two requests: now one has it and now the other.
+                // One token for two requests: sometimes the first request gets it, sometimes the
+                // second.
                 let depths = [vec![0, 1], vec![1, 0], vec![1]];
                 assert!(depths.iter().all(|d| found.depths.contains(d)), "{:?}", found.depths);
                 assert!(!found.depths.contains(&vec![1, 1]));
@@ -120,16 +125,17 @@ fn texts_of_requests_that_share_rounds_are_independent() {
     }
 }
 
-/// Drafts of all requests of a round, for drafters that look at those of others.
+/// Draft confidences of all requests of a round, visible to all drafters.
 type Confidences = Rc<RefCell<Vec<Option<f64>>>>;
 
-/// Cuts its draft if that of another request is more confident: the budget goes by what it cuts.
+/// Cuts its draft if that of another request is more confident: the budget depends on the tokens
+/// that it cuts.
 #[derive(Debug)]
 struct CutByConfidence<'a> {
     inner: Box<dyn Drafter<'a> + 'a>,
     number: usize,
     confidences: Confidences,
-    /// The least confidence that is kept in any case.
+    /// A fixed threshold of confidence, instead of a comparison with others.
     least: Option<f64>,
 }
 
@@ -144,7 +150,7 @@ impl<'a> Drafter<'a> for CutByConfidence<'a> {
                 return Ok(if confidence > least { draft } else { Draft::empty(vocab) });
             }
             confidences.borrow_mut()[self.number] = Some(confidence);
-            // Until the other one has drafted.
+            // Waits until the other request has drafted.
             let mut asked = false;
             future::poll_fn(|_| {
                 let ready = std::mem::replace(&mut asked, true);
@@ -166,10 +172,10 @@ impl<'a> Drafter<'a> for CutByConfidence<'a> {
     }
 }
 
-/// p = (0.7, 0.3), q = (0.6, 0.4): the draft is kept if it is the first token, which is then
-/// always accepted; so that token has 0.6 + 0.4 · 0.7 = 0.88.
+/// p = (0.7, 0.3), q = (0.6, 0.4): the draft is kept if it is token 0, which is then always
+/// accepted. So that token has probability 0.6 + 0.4 · 0.7 = 0.88.
 #[test]
-fn a_budget_by_the_confidence_of_what_it_cuts_is_refuted() {
+fn a_budget_by_confidence_in_cut_tokens_is_refuted() {
     let (p, q) = (vec![0.7, 0.3], vec![0.6, 0.4]);
     let pair = markov(&[p.clone(), p], &[q.clone(), q]);
     let two = Two { pair, prompts: [vec![0], vec![0]], tokens: [2, 2] };
@@ -181,28 +187,28 @@ fn a_budget_by_the_confidence_of_what_it_cuts_is_refuted() {
             Box::new(CutByConfidence { inner, number, confidences, least })
         })
     };
-    // A second token leaves room for a draft at the first alone.
+    // With two tokens there is room for a draft only at the first one.
     let first = |joint: &Joint, number: usize| {
-        let texts = joint.iter().filter(|(texts, _)| texts[number][0] == 0);
-        texts.map(|(_, mass)| mass).sum::<f64>()
+        let completions = joint.iter().filter(|(completions, _)| completions[number][0] == 0);
+        completions.map(|(_, mass)| mass).sum::<f64>()
     };
     let own = cut(Some(0.5));
     assert!((first(&own.dist, 0) - 0.88).abs() < TOLERANCE);
     let expected = two.expected();
-    // Of the pair of first tokens: |0.88² − 0.7²| is the largest part of the distance.
+    // For the pair of first tokens, |0.88² − 0.7²| is the largest part of the distance.
     assert!(tv(&own.dist, &expected) > 0.88 * 0.88 - 0.7 * 0.7 - TOLERANCE);
-    // Of two drafts the more probable one is kept, and both if they are equal: 0 always, and 1
-    // beside 1.
+    // Of two drafts the more probable one is kept, and both if they are equal: 0 is always kept,
+    // and 1 only if the other is 1, too.
     let shared = cut(None);
     let (kept, cut_off) = (0.4 * 0.4, 0.4 * 0.6);
-    // A kept 1 is accepted with 0.3 / 0.4 and else becomes 0; a draft that is cut off is a plain
-    // token.
+    // A kept 1 is accepted with probability 0.3 / 0.4 and else becomes 0; a cut draft leaves a
+    // plain token.
     let zero = 0.6 + kept * 0.25 + cut_off * 0.7;
     assert!((first(&shared.dist, 0) - zero).abs() < TOLERANCE, "{}", first(&shared.dist, 0));
     assert!(tv(&shared.dist, &expected) > 0.05);
 }
 
-/// What the first request has drawn in a round.
+/// The first request's draws in a round.
 type Log = Rc<RefCell<Vec<(Site, Token)>>>;
 
 /// Draws of the first request, or of the second one, which repeats them.
@@ -245,7 +251,7 @@ impl Chance for SameDraws<'_> {
     }
 }
 
-/// Each text alone has the target's distribution, and the two are the same.
+/// Each completion alone has the target's distribution, but the two are identical.
 #[test]
 fn requests_that_draw_the_same_numbers_are_refuted() {
     let two = Two { pair: random_pair(2), prompts: [vec![0], vec![0]], tokens: [2, 2] };
@@ -262,13 +268,13 @@ fn requests_that_draw_the_same_numbers_are_refuted() {
     for number in [0, 1] {
         assert!(tv(&alone(&found, number), &alone(&expected, number)) < TOLERANCE);
     }
-    assert!(found.keys().all(|texts| texts[0] == texts[1]));
-    // Two texts are equal by chance as often as the sum of the squares of their probabilities.
+    assert!(found.keys().all(|completions| completions[0] == completions[1]));
+    // Two independent completions are equal with the sum of their squared probabilities.
     let equal = alone(&expected, 0).values().map(|p| p * p).sum::<f64>();
     assert!((tv(&found, &expected) - (1.0 - equal)).abs() < TOLERANCE);
 }
 
-/// Pasts of requests whose drafts survive as often as said, after many tokens.
+/// The past acceptance of requests with these survival rates, after many tokens.
 fn pasts(alphas: &[f64]) -> Vec<SequencePast> {
     let past = |alpha: &f64| SequencePast {
         acceptance: PastAcceptance { reached: 900.0, kept: 900.0 * alpha },
@@ -294,8 +300,7 @@ fn a_budget_goes_to_the_tokens_most_likely_to_survive() {
     let depths = |budget: &str, k, sequences: &[SequencePast]| {
         depths("shared_budget", k, ("draft_budget", budget), sequences)
     };
-    // Survivals about 0.9, 0.8, 0.7, 0.66 … and 0.5, 0.25 …, drawn together a little by what all
-    // requests show.
+    // Survivals of about 0.9, 0.8, 0.7, 0.66 … and 0.5, 0.25 …, slightly pooled over all requests.
     let unlike = pasts(&[0.9, 0.5]);
     assert_eq!(depths("1", 8, &unlike), [1, 0]);
     assert_eq!(depths("5", 8, &unlike), [5, 0]);
@@ -304,16 +309,16 @@ fn a_budget_goes_to_the_tokens_most_likely_to_survive() {
     assert_eq!(depths("16", 3, &unlike), [3, 3], "at most K each");
     assert_eq!(depths("5", 8, &pasts(&[0.7, 0.7, 0.7])), [2, 2, 1], "level by level");
     assert_eq!(depths("0", 8, &unlike), [0, 0]);
-    // Who has room for one token leaves the budget to others.
+    // A request with room for one token leaves the budget to others.
     let ends = [SequencePast { room: 1, ..unlike[0] }, unlike[1]];
     assert_eq!(depths("4", 8, &ends), [1, 3]);
-    // Without a past, both are the same.
+    // Without a past, both are equal.
     assert_eq!(depths("4", 8, &[SequencePast { room: 8, ..SequencePast::default() }; 2]), [2, 2]);
 }
 
 /// Catches: a batch has the K of the next smaller size.
 #[test]
-fn a_policy_can_go_by_the_number_of_requests() {
+fn a_policy_can_depend_on_the_batch_size() {
     let of = |count| {
         depths(
             "by_batch",

@@ -1,6 +1,5 @@
-//! A draft model gets the same penalties as the target, and drafted tokens before a node
-//! count like committed ones. The output is exact whatever q is, so that only q itself
-//! shows a mistake.
+//! A draft model gets the same penalties as the target, and drafted tokens before a node count like
+//! committed ones. The output is exact for any q, so that only q itself shows a mistake.
 
 use specdec::decode::MethodSpec;
 use specdec::draft::Tools;
@@ -24,13 +23,13 @@ const PENALISED: SamplingParams = SamplingParams {
 /// The penalised distribution after the context and some drafted tokens. Logits of toys are
 /// log-probabilities, so that a repetition penalty r turns q into q^r.
 fn penalised(table: &[Vec<f64>], drafted: &[u32]) -> Vec<f64> {
-    let text = [CONTEXT, drafted].concat();
-    let last = text[text.len() - 1] as usize;
+    let sequence = [CONTEXT, drafted].concat();
+    let last = sequence[sequence.len() - 1] as usize;
     let weights = (0..VOCAB as u32).map(|token| {
-        let count = |text: &[u32]| text.iter().filter(|&&t| t == token).count() as i32;
-        let new = count(&text[PROMPT.len()..]);
+        let count = |sequence: &[u32]| sequence.iter().filter(|&&t| t == token).count() as i32;
+        let new = count(&sequence[PROMPT.len()..]);
         let q = table[last][token as usize];
-        let q = if count(&text) > 0 { q.powf(1.7) } else { q };
+        let q = if count(&sequence) > 0 { q.powf(1.7) } else { q };
         q * f64::exp(-0.3 * f64::from(new) - if new > 0 { 0.4 } else { 0.0 })
     });
     let weights = weights.collect::<Vec<_>>();
@@ -77,7 +76,7 @@ fn drawn_tokens_have_the_penalised_distribution() {
 }
 
 #[test]
-fn greedy_drafts_record_the_penalised_distribution_as_their_belief() {
+fn greedy_drafts_believe_the_penalised_distribution() {
     let table = positive_table(VOCAB, &mut seeded(72));
     let toy = toy(&table);
     let greedy = SamplingParams { temperature: 0.0, ..PENALISED };

@@ -17,7 +17,9 @@ use specdec::sampling::SamplingParams;
 use specdec::tree::{Draft, Origin};
 
 use crate::asking::{Asking, seeded_draws, spec};
-use crate::fixtures::{markov, near, outcomes, positive_table, random_table, random_text, seeded};
+use crate::fixtures::{
+    markov, near, outcomes, positive_table, random_sequence, random_table, seeded,
+};
 
 /// A toy draft model with these distributions after the last token.
 fn model(dists: &[Vec<f64>]) -> Toy {
@@ -40,7 +42,7 @@ fn content(draft: &Draft) -> Vec<(Token, Vec<f64>)> {
 }
 
 #[test]
-fn a_draft_model_uses_its_own_sampling_settings_or_else_the_targets() {
+fn a_draft_model_uses_its_own_or_the_targets_sampling_settings() {
     let q = vec![0.1, 0.2, 0.3, 0.4];
     let toy = model(&vec![q.clone(); 4]);
     let dist = |temperature: f64, settings: &[(&str, &str)]| {
@@ -64,13 +66,13 @@ fn a_draft_model_uses_its_own_sampling_settings_or_else_the_targets() {
 }
 
 #[test]
-fn a_draft_model_conditions_on_its_own_tokens_with_one_pass_each() {
+fn a_draft_model_conditions_on_its_tokens_with_one_pass_each() {
     let mut rng = seeded(31);
     let q = random_table(3, &mut rng);
     let toy = model(&q);
     let mut drafter = asking(&spec("model", 3, &[]), &toy, &[0, 2]);
-    let text = [0, 2, 1];
-    for (draft, weight) in outcomes(|chance| drafter.ask(&text, chance)) {
+    let sequence = [0, 2, 1];
+    for (draft, weight) in outcomes(|chance| drafter.ask(&sequence, chance)) {
         let mut last = 1;
         let path = content(&draft).into_iter().map(|(token, dist)| {
             dist.iter().zip(&q[last]).for_each(|(&found, &q)| near(found, q));
@@ -87,12 +89,14 @@ fn a_draft_model_conditions_on_its_own_tokens_with_one_pass_each() {
 fn drafts(
     spec: &MethodSpec,
     toy: &Toy,
-    text: &[Token],
+    sequence: &[Token],
 ) -> (BTreeMap<Vec<Token>, (f64, Draft)>, f64) {
-    let mut drafter = asking(spec, toy, &text[..1]);
+    let mut drafter = asking(spec, toy, &sequence[..1]);
     let mut passes = 0.0;
     let mut all = BTreeMap::new();
-    for ((draft, used), weight) in outcomes(|chance| (drafter.ask(text, chance), drafter.passes)) {
+    for ((draft, used), weight) in
+        outcomes(|chance| (drafter.ask(sequence, chance), drafter.passes))
+    {
         passes += weight * used as f64;
         let tokens = draft.nodes().iter().map(|node| node.token).collect();
         assert!(all.insert(tokens, (weight, draft)).is_none(), "two outcomes give the same draft");
@@ -104,11 +108,12 @@ fn drafts(
 fn a_cascade_drafts_like_its_model_in_fewer_passes() {
     let mut rng = seeded(32);
     for case in 0..30 {
-        let (toy, text) = (model(&positive_table(3, &mut rng)), random_text(3, 4 + case, &mut rng));
-        let (plain, plain_passes) = drafts(&spec("model", 4, &[]), &toy, &text);
+        let (toy, sequence) =
+            (model(&positive_table(3, &mut rng)), random_sequence(3, 4 + case, &mut rng));
+        let (plain, plain_passes) = drafts(&spec("model", 4, &[]), &toy, &sequence);
         for guessed in ["1", "2", "3"] {
             let cascade = spec("cascade", 4, &[("cascade_tokens", guessed)]);
-            let (found, passes) = drafts(&cascade, &toy, &text);
+            let (found, passes) = drafts(&cascade, &toy, &sequence);
             assert_eq!(found.len(), plain.len());
             for (tokens, (weight, draft)) in &found {
                 assert_eq!(*weight, plain[tokens].0);
@@ -116,9 +121,10 @@ fn a_cascade_drafts_like_its_model_in_fewer_passes() {
                 assert!(draft.nodes().iter().all(|n| matches!(n.origin, Origin::Sampled(_))));
             }
             near(plain_passes, 4.0);
-            let repeats = (0..text.len() - 1).any(|at| text[at] == text[text.len() - 1]);
+            let repeats =
+                (0..sequence.len() - 1).any(|at| sequence[at] == sequence[sequence.len() - 1]);
             // If the last token occurred before, the first guessed token may be right.
-            assert!(passes <= 4.0 && (!repeats || passes < 4.0 - 1e-3), "{text:?} {passes}");
+            assert!(passes <= 4.0 && (!repeats || passes < 4.0 - 1e-3), "{sequence:?} {passes}");
         }
     }
 }
@@ -127,19 +133,19 @@ fn a_cascade_drafts_like_its_model_in_fewer_passes() {
 fn a_correct_cascade_guess_and_one_more_token_take_one_pass() {
     // The model is certain of a b c a b c …
     let toy = model(&[vec![0.0, 1.0, 0.0], vec![0.0, 0.0, 1.0], vec![1.0, 0.0, 0.0]]);
-    let text = [0, 1, 2, 0];
+    let sequence = [0, 1, 2, 0];
     for (guessed, passes) in [("1", 3), ("2", 2), ("3", 2), ("5", 1), ("9", 1)] {
         let cascade = spec("cascade", 6, &[("cascade_tokens", guessed)]);
         let mut drafter = asking(&cascade, &toy, &[0]);
-        assert_eq!(drafter.tokens(&text), [1, 2, 0, 1, 2, 0]);
+        assert_eq!(drafter.tokens(&sequence), [1, 2, 0, 1, 2, 0]);
         assert_eq!(drafter.passes, passes, "{guessed}");
-        // A text from which nothing can be guessed.
+        // A sequence in which the lookup finds nothing.
         assert_eq!(drafter.tokens(&[0]), [1, 2, 0, 1, 2, 0]);
     }
     // The last token of a draft needs no guess: the pass has rows for the four tokens of
-    // the text and for the five guessed ones.
+    // the sequence and for the five guessed ones.
     let mut drafter = asking(&spec("cascade", 6, &[("cascade_tokens", "9")]), &toy, &[0]);
-    drafter.ask_within(&text, 6, &mut seeded_draws(0));
+    drafter.ask_within(&sequence, 6, &mut seeded_draws(0));
     assert_eq!(drafter.took, Duration::from_micros(95 + 5 * (4 + 5)));
 }
 
@@ -155,8 +161,8 @@ impl Observer for Kept {
     }
 }
 
-/// Drafts are raced against the noise of the positions at which they are verified, with a
-/// list of noise for each sibling.
+/// Drafts race against the noise of the positions at which they are verified, with a separate list
+/// for each sibling.
 #[test]
 fn coupled_drafts_are_all_kept_if_the_target_is_the_draft_model() {
     let toy = zoo::toy("mixed").unwrap().target("same").unwrap();
@@ -175,7 +181,7 @@ fn coupled_drafts_are_all_kept_if_the_target_is_the_draft_model() {
 }
 
 #[test]
-fn a_hybrid_copies_where_the_lookup_matches_and_samples_elsewhere() {
+fn a_hybrid_copies_lookup_matches_and_samples_elsewhere() {
     let mut rng = seeded(33);
     let toy = model(&random_table(4, &mut rng));
     let settings = [("prompt_lookup_min", "2")];
@@ -183,8 +189,8 @@ fn a_hybrid_copies_where_the_lookup_matches_and_samples_elsewhere() {
         .map(|name| asking(&spec(name, 3, &settings), &toy, &[0]));
     let mut copied = 0;
     for seed in 0..40 {
-        let text = random_text(4, 12, &mut rng);
-        let ask = |drafter: &mut Asking<'_>| drafter.ask(&text, &mut seeded_draws(seed));
+        let sequence = random_sequence(4, 12, &mut rng);
+        let ask = |drafter: &mut Asking<'_>| drafter.ask(&sequence, &mut seeded_draws(seed));
         let (found, looked_up) = (ask(&mut hybrid), ask(&mut lookup));
         copied += usize::from(!looked_up.is_empty());
         let (expected, passes) =
@@ -198,28 +204,28 @@ fn a_hybrid_copies_where_the_lookup_matches_and_samples_elsewhere() {
 #[test]
 fn prefill_reads_the_prompt_before_the_first_draft() {
     let toy = model(&vec![vec![0.5, 0.3, 0.2]; 3]);
-    let text = [0, 1, 2, 1];
+    let sequence = [0, 1, 2, 1];
     let trees = ["model_tree", "tree_confidence", "tree_optimal"];
     for drafter in ["model", "cascade", "hybrid", "oracle"].into_iter().chain(trees) {
-        // The hybrid finds nothing to copy in this text; drafting takes one pass of one row.
+        // The hybrid finds nothing to copy in this sequence; drafting takes one pass of one row.
         let spec = spec(drafter, 1, &[("prompt_lookup_min", "2")]);
-        let mut drafter = asking(&spec, &toy, &text);
-        drafter.ask_within(&text, 1, &mut seeded_draws(0));
+        let mut drafter = asking(&spec, &toy, &sequence);
+        drafter.ask_within(&sequence, 1, &mut seeded_draws(0));
         assert_eq!(drafter.took, Duration::from_micros(95 + 5), "{}", spec.drafter);
     }
 }
 
-/// If the walk merged states by their tokens alone, it would miss a cache with wrong
+/// If the enumeration merged states by their tokens alone, it would miss a cache with wrong
 /// content.
 #[test]
 fn the_state_key_covers_the_content_of_the_cache() {
     let toy = model(&vec![vec![0.5, 0.3, 0.2]; 3]);
     let has_cache = |e: &&Entry<BuildDrafter>| e.build.needs_model || e.name == "oracle";
     for entry in DRAFTERS.iter().filter(has_cache) {
-        let key = |text: &[Token]| {
-            let mut drafter = asking(&spec(entry.name, 2, &[]), &toy, &text[..1]);
-            drafter.ask_within(&text[..2], 2, &mut seeded_draws(0));
-            drafter.key(text)
+        let key = |sequence: &[Token]| {
+            let mut drafter = asking(&spec(entry.name, 2, &[]), &toy, &sequence[..1]);
+            drafter.ask_within(&sequence[..2], 2, &mut seeded_draws(0));
+            drafter.key(sequence)
         };
         assert_eq!(key(&[0, 1, 2]), key(&[0, 1, 2]));
         assert_ne!(key(&[0, 1, 2]), key(&[0, 2, 2]), "{}", entry.name);

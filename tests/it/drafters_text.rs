@@ -1,4 +1,4 @@
-//! Drafters that use the text so far: what they find, copy, remember and count.
+//! Drafters that use the sequence so far: lookups, copies, stored successors and counts.
 
 use std::collections::BTreeMap;
 
@@ -9,49 +9,50 @@ use specdec::model::Letters;
 use specdec::sampling::Logits;
 use specdec::tree::Draft;
 
-use crate::asking::{Asking, Told, spec};
-use crate::fixtures::{near, outcomes, random_text, seeded};
+use crate::asking::{Asking, FinishedRound, spec};
+use crate::fixtures::{near, outcomes, random_sequence, seeded};
 
-/// The k tokens of a copy from `next` on; beyond the end of the text the copy continues
+/// The k tokens of a copy from `next` on; beyond the end of the sequence the copy continues
 /// with its own tokens.
-fn copied(text: &[Token], next: usize, k: usize) -> Vec<Token> {
-    let mut text = text.to_vec();
-    let end = text.len();
-    (next..next + k).for_each(|at| text.push(text[at]));
-    text.split_off(end)
+fn copied(sequence: &[Token], next: usize, k: usize) -> Vec<Token> {
+    let mut sequence = sequence.to_vec();
+    let end = sequence.len();
+    (next..next + k).for_each(|at| sequence.push(sequence[at]));
+    sequence.split_off(end)
 }
 
 /// The earlier positions of the last n tokens, in ascending order.
-fn earlier(text: &[Token], n: usize) -> Vec<usize> {
-    let key = &text[text.len() - n..];
-    (0..text.len() - n).filter(|&at| &text[at..at + n] == key).collect()
+fn earlier(sequence: &[Token], n: usize) -> Vec<usize> {
+    let key = &sequence[sequence.len() - n..];
+    (0..sequence.len() - n).filter(|&at| &sequence[at..at + n] == key).collect()
 }
 
 /// No draft.
 const NOTHING: [Token; 0] = [];
 
-fn text_drafter(name: &str, k: usize, settings: &[(&str, &str)]) -> Asking<'static> {
+fn model_free_drafter(name: &str, k: usize, settings: &[(&str, &str)]) -> Asking<'static> {
     Asking::new(&spec(name, k, settings), Tools::default(), 9, &[])
 }
 
 #[test]
 fn prompt_lookup_continues_the_configured_occurrence() {
-    let text = [1, 2, 3, 4, 0, 1, 2, 5, 6, 0, 7, 1, 2];
-    let tokens =
-        |settings: &[(&str, &str)]| text_drafter("prompt_lookup", 2, settings).tokens(&text);
+    let sequence = [1, 2, 3, 4, 0, 1, 2, 5, 6, 0, 7, 1, 2];
+    let tokens = |settings: &[(&str, &str)]| {
+        model_free_drafter("prompt_lookup", 2, settings).tokens(&sequence)
+    };
     assert_eq!(tokens(&[]), [5, 6], "the most recent occurrence by default");
     assert_eq!(tokens(&[("prompt_lookup_match", "recent")]), [5, 6]);
     assert_eq!(tokens(&[("prompt_lookup_match", "leftmost")]), [3, 4]);
     // A longer match takes precedence over a more recent one.
-    let text = [8, 1, 2, 3, 0, 5, 2, 4, 0, 8, 1, 2];
+    let sequence = [8, 1, 2, 3, 0, 5, 2, 4, 0, 8, 1, 2];
     let tokens = |max, min| {
         let settings = [("prompt_lookup_max", max), ("prompt_lookup_min", min)];
-        text_drafter("prompt_lookup", 1, &settings).tokens(&text)
+        model_free_drafter("prompt_lookup", 1, &settings).tokens(&sequence)
     };
     assert_eq!((tokens("3", "1"), tokens("2", "1"), tokens("1", "1")), (vec![3], vec![3], vec![4]));
     assert_eq!(tokens("5", "4"), NOTHING, "no four tokens occur twice");
-    assert_eq!(text_drafter("prompt_lookup", 2, &[]).tokens(&[1, 2, 3]), NOTHING, "no match");
-    assert_eq!(text_drafter("prompt_lookup", 5, &[]).tokens(&[1, 2, 1]), [2, 1, 2, 1, 2]);
+    assert_eq!(model_free_drafter("prompt_lookup", 2, &[]).tokens(&[1, 2, 3]), NOTHING, "no match");
+    assert_eq!(model_free_drafter("prompt_lookup", 5, &[]).tokens(&[1, 2, 1]), [2, 1, 2, 1, 2]);
 }
 
 #[test]
@@ -66,15 +67,15 @@ fn prompt_lookup_agrees_with_a_brute_force_search() {
                 ("prompt_lookup_min", &*least),
                 ("prompt_lookup_match", which),
             ];
-            let mut drafter = text_drafter("prompt_lookup", 4, &settings);
+            let mut drafter = model_free_drafter("prompt_lookup", 4, &settings);
             for length in 1..40 {
-                let text = random_text(3, length, &mut rng);
+                let sequence = random_sequence(3, length, &mut rng);
                 let found = (min..=max.min(length)).rev().find_map(|n| {
-                    let places = earlier(&text, n);
+                    let places = earlier(&sequence, n);
                     let at = if leftmost { places.first() } else { places.last() };
-                    at.map(|at| copied(&text, at + n, 4))
+                    at.map(|at| copied(&sequence, at + n, 4))
                 });
-                assert_eq!(drafter.tokens(&text), found.unwrap_or_default(), "{text:?}");
+                assert_eq!(drafter.tokens(&sequence), found.unwrap_or_default(), "{sequence:?}");
             }
         }
     }
@@ -83,33 +84,39 @@ fn prompt_lookup_agrees_with_a_brute_force_search() {
 #[test]
 fn copied_drafts_respect_the_limit_of_the_round() {
     for name in ["prompt_lookup", "suffix_automaton"] {
-        let mut drafter = text_drafter(name, 6, &[("suffix_min", "1")]);
-        let text = [1, 2, 3, 4, 1, 2];
-        assert_eq!(drafter.tokens(&text).len(), 6);
+        let mut drafter = model_free_drafter(name, 6, &[("suffix_min", "1")]);
+        let sequence = [1, 2, 3, 4, 1, 2];
+        assert_eq!(drafter.tokens(&sequence).len(), 6);
         let mut draws = crate::asking::seeded_draws(0);
-        assert_eq!(drafter.ask_within(&text, 2, &mut draws).len(), 2);
-        assert_eq!(drafter.ask_within(&text, 0, &mut draws).len(), 0);
+        assert_eq!(drafter.ask_within(&sequence, 2, &mut draws).len(), 2);
+        assert_eq!(drafter.ask_within(&sequence, 0, &mut draws).len(), 0);
         assert_eq!(drafter.passes, 0);
     }
 }
 
 #[test]
-fn suffix_automaton_finds_the_first_occurrence_of_the_longest_suffix() {
+fn suffix_automaton_continues_the_longest_repeated_suffix() {
     let mut rng = seeded(22);
     let mut lengths = BTreeMap::new();
     for least in 1..=3 {
         for _ in 0..20 {
-            let text = random_text(3, 60, &mut rng);
+            let sequence = random_sequence(3, 60, &mut rng);
             let least_set = least.to_string();
-            let mut drafter = text_drafter("suffix_automaton", 4, &[("suffix_min", &*least_set)]);
-            // The text grows by one to three tokens per round.
+            let mut drafter =
+                model_free_drafter("suffix_automaton", 4, &[("suffix_min", &*least_set)]);
+            // The sequence grows by one to three tokens per round.
             let mut end = 1;
-            while end <= text.len() {
-                let text = &text[..end];
-                let longest = (0..end).rev().find(|&n| !earlier(text, n).is_empty()).unwrap_or(0);
+            while end <= sequence.len() {
+                let sequence = &sequence[..end];
+                let longest =
+                    (0..end).rev().find(|&n| !earlier(sequence, n).is_empty()).unwrap_or(0);
                 let found = (longest >= least)
-                    .then(|| copied(text, earlier(text, longest)[0] + longest, 4));
-                assert_eq!(drafter.tokens(text), found.unwrap_or_default(), "{least} {text:?}");
+                    .then(|| copied(sequence, earlier(sequence, longest)[0] + longest, 4));
+                assert_eq!(
+                    drafter.tokens(sequence),
+                    found.unwrap_or_default(),
+                    "{least} {sequence:?}"
+                );
                 *lengths.entry(longest).or_insert(0) += 1;
                 end += 1 + end % 3;
             }
@@ -119,8 +126,8 @@ fn suffix_automaton_finds_the_first_occurrence_of_the_longest_suffix() {
 }
 
 #[test]
-fn suffix_automaton_continues_repetitions_and_drafts_nothing_after_new_text() {
-    let mut drafter = text_drafter("suffix_automaton", 5, &[]);
+fn suffix_automaton_drafts_only_repetitions() {
+    let mut drafter = model_free_drafter("suffix_automaton", 5, &[]);
     assert_eq!(drafter.tokens(&[1, 2, 3]), NOTHING, "the suffix itself does not count");
     assert_eq!(drafter.tokens(&[1, 2, 3, 1]), NOTHING, "one token is less than suffix_min");
     assert_eq!(drafter.tokens(&[1, 2, 3, 1, 2]), [3, 1, 2, 3, 1]);
@@ -139,7 +146,7 @@ fn paths(draft: &Draft) -> Vec<Vec<Token>> {
 }
 
 #[test]
-fn token_recycling_learns_from_target_rows_of_rejected_tokens_too() {
+fn token_recycling_also_learns_from_rejected_tokens() {
     let recycling = spec("token_recycling", 4, &[("recycling_tree", "2,1")]);
     let mut drafter = Asking::new(&recycling, Tools::default(), 9, &[0, 1, 3, 1, 2]);
     let draws = &mut crate::asking::seeded_draws(0);
@@ -151,10 +158,14 @@ fn token_recycling_learns_from_target_rows_of_rejected_tokens_too() {
     draft.certain(Some(three), 5);
     let logits = [&[6, 7, 8], &[5, 0, 1], &[2, 3, 8], &[7, 1, 0]].map(|best| preferring(best));
     let (context, none_kept) = ([0, 1], []);
-    let told = Told { context: &context, logits: &logits, ..Told::new(&draft, &none_kept) };
+    let round = FinishedRound {
+        context: &context,
+        logits: &logits,
+        ..FinishedRound::new(&draft, &none_kept)
+    };
     let before = drafter.key(&context);
-    drafter.tell(&told);
-    assert_ne!(drafter.key(&context), before, "the key must depend on more than the text");
+    drafter.report(&round);
+    assert_ne!(drafter.key(&context), before, "the key must depend on more than the tokens");
     let mut ask = |last: Token| paths(&drafter.ask(&[0, last], draws));
     // Row 0 belongs to the last token of the context and row i to node i − 1, whether the
     // node was kept or not.
@@ -164,7 +175,7 @@ fn token_recycling_learns_from_target_rows_of_rejected_tokens_too() {
     assert_eq!(ask(8), Vec::<Vec<Token>>::new(), "nothing is known about 8");
     // New preferences replace the old ones.
     let logits = [&[8, 6][..], &[4, 1], &[2, 3], &[1, 7]].map(preferring);
-    drafter.tell(&Told { logits: &logits, path: &[four], ..told });
+    drafter.report(&FinishedRound { logits: &logits, path: &[four], ..round });
     assert_eq!(paths(&drafter.ask(&[0, 3], draws)), [vec![4], vec![1], vec![4, 2], vec![1, 8]]);
 }
 
@@ -177,7 +188,7 @@ fn token_recycling_grows_its_tree_level_by_level() {
         (1..9).for_each(|token| _ = draft.certain(None, token));
         let logits = (0..9).map(|token| preferring(&[(token + 1) % 9, (token + 2) % 9]));
         let logits = logits.collect::<Vec<_>>();
-        drafter.tell(&Told { logits: &logits, ..Told::new(&draft, &[]) });
+        drafter.report(&FinishedRound { logits: &logits, ..FinishedRound::new(&draft, &[]) });
         let draft = drafter.ask(&[0], &mut crate::asking::seeded_draws(0));
         let depths = (1..=4).map(|depth| draft.nodes().iter().filter(|n| n.depth == depth).count());
         assert_eq!(depths.collect::<Vec<_>>(), levels);
@@ -185,9 +196,9 @@ fn token_recycling_grows_its_tree_level_by_level() {
     }
 }
 
-/// The distribution of the first token that an n-gram model drafts after `text`.
-fn first_distribution(drafter: &mut Asking<'_>, text: &[Token], vocab: usize) -> Vec<f64> {
-    let draft = drafter.ask(text, &mut crate::asking::seeded_draws(0));
+/// The distribution of the first token that an n-gram model drafts after `sequence`.
+fn first_distribution(drafter: &mut Asking<'_>, sequence: &[Token], vocab: usize) -> Vec<f64> {
+    let draft = drafter.ask(sequence, &mut crate::asking::seeded_draws(0));
     let dist = draft.nodes().first().map(|node| node.distribution(vocab));
     dist.map_or_else(Vec::new, |dist| (0..vocab as Token).map(|token| dist.p(token)).collect())
 }
@@ -199,29 +210,29 @@ fn assert_distribution(found: &[f64], counts: &[f64]) {
 }
 
 #[test]
-fn ngram_distributions_are_the_counts_after_the_longest_known_context() {
-    let ngram = |order: &str, text: &[Token]| {
+fn ngram_distributions_follow_the_longest_known_context() {
+    let ngram = |order: &str, sequence: &[Token]| {
         let spec = spec("ngram_lm", 3, &[("ngram_order", order)]);
-        let mut drafter = Asking::new(&spec, Tools::default(), 4, text);
-        first_distribution(&mut drafter, text, 4)
+        let mut drafter = Asking::new(&spec, Tools::default(), 4, sequence);
+        first_distribution(&mut drafter, sequence, 4)
     };
     // In a b a c a b a, a is followed twice by b and once by c, and b a once by c.
-    let text = [0, 1, 0, 2, 0, 1, 0];
-    assert_distribution(&ngram("1", &text), &[4.0, 2.0, 1.0, 0.0]);
-    assert_distribution(&ngram("2", &text), &[0.0, 2.0, 1.0, 0.0]);
-    assert_distribution(&ngram("3", &text), &[0.0, 0.0, 1.0, 0.0]);
+    let sequence = [0, 1, 0, 2, 0, 1, 0];
+    assert_distribution(&ngram("1", &sequence), &[4.0, 2.0, 1.0, 0.0]);
+    assert_distribution(&ngram("2", &sequence), &[0.0, 2.0, 1.0, 0.0]);
+    assert_distribution(&ngram("3", &sequence), &[0.0, 0.0, 1.0, 0.0]);
     // a b a has not occurred before, so that its shorter suffixes decide.
-    assert_distribution(&ngram("4", &text), &[0.0, 0.0, 1.0, 0.0]);
+    assert_distribution(&ngram("4", &sequence), &[0.0, 0.0, 1.0, 0.0]);
     // d has no successor, so that counts of single tokens decide.
     assert_distribution(&ngram("3", &[0, 1, 0, 3]), &[2.0, 1.0, 0.0, 1.0]);
 }
 
 #[test]
-fn ngram_drafts_condition_on_their_own_tokens_and_use_the_sampler() {
+fn ngram_drafts_condition_on_their_tokens_and_are_sampled() {
     let spec = spec("ngram_lm", 2, &[("draft_temperature", "0.5")]);
-    let text = [0, 1, 0, 2, 0, 1, 0];
-    let mut drafter = Asking::new(&spec, Tools::default(), 4, &text);
-    let drafts = outcomes(|chance| drafter.ask(&text, chance).tokens_to(1));
+    let sequence = [0, 1, 0, 2, 0, 1, 0];
+    let mut drafter = Asking::new(&spec, Tools::default(), 4, &sequence);
+    let drafts = outcomes(|chance| drafter.ask(&sequence, chance).tokens_to(1));
     // Squared counts give odds of 4 to 1; b and c are always followed by a.
     let dist = drafts.into_iter().collect::<BTreeMap<_, _>>();
     assert_eq!(dist.keys().collect::<Vec<_>>(), [&[1, 0], &[2, 0]]);
@@ -231,21 +242,21 @@ fn ngram_drafts_condition_on_their_own_tokens_and_use_the_sampler() {
 #[test]
 fn ngrams_learn_every_committed_token_once() {
     let mut rng = seeded(23);
-    let text = random_text(3, 40, &mut rng);
+    let sequence = random_sequence(3, 40, &mut rng);
     let spec = spec("ngram_lm", 2, &[("ngram_order", "3")]);
-    let mut follows = Asking::new(&spec, Tools::default(), 3, &text[..5]);
+    let mut follows = Asking::new(&spec, Tools::default(), 3, &sequence[..5]);
     let mut end = 5;
-    while end <= text.len() {
-        let mut fresh = Asking::new(&spec, Tools::default(), 3, &text[..end]);
-        let dists =
-            [&mut follows, &mut fresh].map(|drafter| first_distribution(drafter, &text[..end], 3));
+    while end <= sequence.len() {
+        let mut fresh = Asking::new(&spec, Tools::default(), 3, &sequence[..end]);
+        let dists = [&mut follows, &mut fresh]
+            .map(|drafter| first_distribution(drafter, &sequence[..end], 3));
         assert_eq!(dists[0], dists[1], "after {end} tokens");
         end += 1 + end % 3;
     }
 }
 
 #[test]
-fn ngrams_of_a_file_ignore_the_generated_text() {
+fn ngrams_of_a_file_ignore_generated_tokens() {
     let letters = Letters { vocab: 4 };
     let texts = Texts::new(&letters, |file| match file.to_str() {
         Some("counted") => Ok("abacab".to_owned()),
@@ -256,14 +267,14 @@ fn ngrams_of_a_file_ignore_the_generated_text() {
     let tools = Tools { texts: Some(&texts), ..Tools::default() };
     let settings = |file: &str| spec("ngram_lm", 1, &[("ngram_text", file)]);
     let counted = settings("counted");
-    // In the generated text, a is followed by d.
-    let text = [0, 3, 0, 3, 0];
-    let mut drafter = Asking::new(&counted, tools, 4, &text);
-    assert_distribution(&first_distribution(&mut drafter, &text, 4), &[0.0, 2.0, 1.0, 0.0]);
+    // In the generated tokens, a is followed by d.
+    let sequence = [0, 3, 0, 3, 0];
+    let mut drafter = Asking::new(&counted, tools, 4, &sequence);
+    assert_distribution(&first_distribution(&mut drafter, &sequence, 4), &[0.0, 2.0, 1.0, 0.0]);
     assert_distribution(&first_distribution(&mut drafter, &[0, 3], 4), &[3.0, 2.0, 1.0, 0.0]);
-    let mut drafter = Asking::new(&settings("empty"), tools, 4, &text);
+    let mut drafter = Asking::new(&settings("empty"), tools, 4, &sequence);
     assert_eq!(
-        first_distribution(&mut drafter, &text, 4),
+        first_distribution(&mut drafter, &sequence, 4),
         [0.0; 0],
         "nothing is known, so nothing is drafted"
     );

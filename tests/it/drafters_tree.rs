@@ -9,7 +9,7 @@ use specdec::model::Toy;
 use specdec::round::RoundTimes;
 use specdec::tree::{Draft, NodeId};
 
-use crate::asking::{Asking, Told, seeded_draws, spec};
+use crate::asking::{Asking, FinishedRound, seeded_draws, spec};
 use crate::fixtures::{markov, near, positive_table, seeded};
 
 fn asking<'a>(drafter: &str, k: usize, settings: &[(&str, &str)], model: &'a Toy) -> Asking<'a> {
@@ -67,7 +67,7 @@ fn a_confidence_tree_holds_the_best_nodes_of_the_expansion() {
 }
 
 #[test]
-fn a_confidence_tree_is_deep_where_q_is_peaked_and_wide_where_it_is_flat() {
+fn a_confidence_tree_is_deep_if_q_is_peaked_and_wide_if_flat() {
     let hot = |token: usize| (0..4).map(|t| if t == token { 0.97 } else { 0.01 }).collect();
     let unsure = vec![0.26, 0.25, 0.25, 0.24];
     let q: Vec<Vec<f64>> = vec![unsure, hot(2), hot(3), hot(1)];
@@ -79,11 +79,11 @@ fn a_confidence_tree_is_deep_where_q_is_peaked_and_wide_where_it_is_flat() {
         (0..draft.len()).map(|id| draft.tokens_to(id)).collect::<Vec<_>>()
     };
     assert_eq!(tokens(1), [vec![2], vec![2, 3], vec![2, 3, 1], vec![2, 3, 1, 2]]);
-    // The child c of b is worth 0.25 × 0.97, more than the 0.24 of d.
+    // The child c of b has the value 0.25 × 0.97, more than the 0.24 of d.
     assert_eq!(tokens(0), [vec![0], vec![1], vec![2], vec![1, 2]]);
 }
 
-/// Seconds of passes, as told to the drafter.
+/// Seconds of passes, as reported to the drafter.
 #[derive(Debug, Clone, Copy)]
 struct Costs {
     target: f64,
@@ -91,18 +91,18 @@ struct Costs {
     draft: f64,
 }
 
-/// In how many of 100 rounds each of four siblings is kept, by rank.
+/// The number of rounds, out of 100, in which each of four siblings is kept, by rank.
 type Kept = [usize; 4];
 
-/// Number of rounds that are told; the prior belief weighs as much as four of them.
+/// Number of reported rounds; the prior belief has the weight of four of them.
 const ROUNDS: usize = 20_000;
 
 fn seconds(s: f64) -> Duration {
     Duration::from_secs_f64(s)
 }
 
-/// Tells about rounds that keep each rank as often as `kept` says; some have four more
-/// rows, which reveals the cost of a row.
+/// Reports rounds that keep each rank as often as in `kept`. Some have four more rows, which shows
+/// the cost of a row.
 fn teach(drafter: &mut Asking<'_>, kept: Kept, costs: Costs) {
     let mut small = Draft::empty(6);
     (0..4).for_each(|token| _ = small.certain(None, token));
@@ -114,8 +114,8 @@ fn teach(drafter: &mut Asking<'_>, kept: Kept, costs: Costs) {
         // 61 and 100 have no common factor, so that each number occurs equally often.
         let number = round * 61 % 100;
         let rank = (0..4).find(|&rank| number < kept[..=rank].iter().sum());
-        // Rank 3 has children in the large draft, which is therefore told only in rounds
-        // that keep nothing, so that no decision on these children is observed.
+        // Rank 3 has children in the large draft. That draft is reported only in rounds that keep
+        // nothing, so that no decision on these children is observed.
         let draft = if number >= none && round % 2 == 0 { &large } else { &small };
         let rows = draft.len() as f64 + 1.0;
         let path = rank.into_iter().collect::<Vec<_>>();
@@ -124,7 +124,11 @@ fn teach(drafter: &mut Asking<'_>, kept: Kept, costs: Costs) {
             target: seconds(costs.target + costs.row * rows),
             ..RoundTimes::default()
         };
-        drafter.tell(&Told { draft_forwards: 2, times, ..Told::new(draft, &path) });
+        drafter.report(&FinishedRound {
+            draft_forwards: 2,
+            times,
+            ..FinishedRound::new(draft, &path)
+        });
     }
 }
 
@@ -180,7 +184,7 @@ fn taught(kept: Kept, costs: Costs, most: usize, limit: usize) -> Draft {
 const CHEAP: Costs = Costs { target: 1.0, row: 0.01, draft: 0.05 };
 
 #[test]
-fn the_optimal_tree_is_as_good_as_that_of_sequoias_dynamic_program() {
+fn the_optimal_tree_equals_sequoias_dynamic_program() {
     let kept = [[60, 20, 10, 5], [90, 5, 2, 1], [40, 30, 15, 10], [25, 25, 25, 20], [10, 5, 3, 1]];
     let costly_rows = Costs { row: 0.08, ..CHEAP };
     let costly_drafts = Costs { draft: 0.4, ..CHEAP };

@@ -1,5 +1,4 @@
-//! The enumeration, checked against closed forms, whole generations and the tables of
-//! the toys.
+//! The enumeration, compared with closed forms, whole generations and the tables of the toys.
 
 use std::collections::BTreeMap;
 
@@ -132,7 +131,7 @@ fn acceptance_on_the_thirds_toy_matches_closed_forms() {
 }
 
 #[test]
-fn the_first_round_emits_one_token_more_than_the_expected_acceptance() {
+fn the_first_round_emits_one_token_more_than_it_accepts() {
     for toy in zoo::TOYS {
         for (verifier, rule) in [("rejection", Rule::Rejection), ("token_match", Rule::Match)] {
             let setup = setup(toy.name, verifier, "model", 2);
@@ -146,7 +145,7 @@ fn the_first_round_emits_one_token_more_than_the_expected_acceptance() {
 }
 
 #[test]
-fn the_acceptance_bound_is_the_summed_overlap_of_joint_distributions() {
+fn the_acceptance_bound_sums_overlaps_of_joint_distributions() {
     // Two drafted tokens at 1/3 and 2/3: 2/3 + (1/9 + 2/9 + 2/9 + 1/9) = 12/9.
     near(setup("thirds", "rejection", "model", 2).chain().accepted_bound(2).unwrap(), 12.0 / 9.0);
     // If the distributions are equal, everything can be kept.
@@ -189,7 +188,7 @@ fn the_target_distribution_is_a_product_of_the_tables() {
 #[test]
 fn a_gap_reports_total_variation_lost_support_and_largest_error() {
     let dist = |cells: &[(&[u32], f64)]| {
-        cells.iter().map(|(text, p)| (text.to_vec(), *p)).collect::<JointDistribution>()
+        cells.iter().map(|(completion, p)| (completion.to_vec(), *p)).collect::<JointDistribution>()
     };
     let target = dist(&[(&[0, 0], 0.5), (&[0, 1], 0.25), (&[1, 0], 0.25)]);
     let found = dist(&[(&[0, 0], 0.5), (&[0, 1], 0.125), (&[1, 0], 0.25), (&[1, 1], 0.125)]);
@@ -206,7 +205,7 @@ fn a_gap_reports_total_variation_lost_support_and_largest_error() {
 
 #[test]
 fn an_empty_prompt_starts_from_the_shortest_contexts() {
-    // The tables may omit contexts that no text reaches: only 0 or 1 follows "".
+    // The tables may omit contexts that cannot occur: only 0 or 1 follows "".
     let json = r#"{"vocab": 3, "order": 2, "prompt": [],
         "target": {"": [0.25, 0.75, 0], "0": [0, 0, 1], "1": [0.5, 0.5, 0]},
         "draft": {"": [0.5, 0.5, 0], "0": [0, 0.5, 0.5], "1": [1, 0, 0]}}"#;
@@ -217,21 +216,21 @@ fn an_empty_prompt_starts_from_the_shortest_contexts() {
     let stop = StopRules::max_tokens(2);
     let generation = Generation::new(&target, method, &pair.prompt, stop, None).unwrap();
     let found = enumerate(&target, generation, &mut []).unwrap();
-    let texts = found.dist.iter().map(|(text, p)| (text.clone(), *p)).collect::<Vec<_>>();
+    let completions =
+        found.dist.iter().map(|(completion, p)| (completion.clone(), *p)).collect::<Vec<_>>();
     let expected = [(vec![0, 2], 0.25), (vec![1, 0], 0.375), (vec![1, 1], 0.375)];
-    assert_eq!(texts.len(), expected.len(), "{texts:?}");
-    for ((text, p), (expected_text, expected_p)) in texts.iter().zip(expected) {
-        assert_eq!(*text, expected_text);
+    assert_eq!(completions.len(), expected.len(), "{completions:?}");
+    for ((completion, p), (expected_completion, expected_p)) in completions.iter().zip(expected) {
+        assert_eq!(*completion, expected_completion);
         near(*p, expected_p);
     }
-    // A drafter may propose the start token itself; after it the text begins anew.
+    // A drafter may propose the start token itself; after it the sequence begins again.
     assert_eq!(target.logits(&[1, 3]).unwrap(), target.logits(&[3]).unwrap());
     let missing = target.logits(&[2, 0]).unwrap_err().to_string();
     assert!(missing.contains("no distribution for context [2, 0]"), "{missing}");
 }
 
-/// Drafts that were evaluated and rounds that were walked from one state, with their
-/// probability.
+/// Evaluated drafts and enumerated rounds from one state, with their probability.
 #[derive(Debug, Default)]
 struct Counted {
     drafts: BTreeMap<Vec<Token>, f64>,
@@ -264,7 +263,7 @@ impl Probe for Counted {
 }
 
 #[test]
-fn the_target_evaluates_every_draft_once_for_all_that_the_verifier_decides() {
+fn the_target_evaluates_every_draft_once_for_all_decisions() {
     let setup = setup("mixed", "rejection", "model", 2);
     let mut counted = Counted::default();
     let found = enumerate(&setup.target, setup.generation(4), &mut [&mut counted]).unwrap();

@@ -1,5 +1,5 @@
-//! Texts with end tokens: an end token inside a draft ends the text there, and texts of
-//! every length keep the target distribution.
+//! Completions with end tokens: an end token inside a draft ends the completion, and completions of
+//! every length have the target's distribution.
 
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::exactness::{ChainCase, Gap, Rule, enumerate, replay, target_distribution};
@@ -9,7 +9,7 @@ use specdec::sampling::{Sampler, SamplingParams};
 
 const PROMPT: &[u32] = &[0, 1, 0];
 
-/// A toy whose last token ends a text.
+/// A toy whose last token is an end token.
 fn ending(name: &str) -> (Toy, Toy) {
     let mut pair = zoo::toy(name).unwrap();
     pair.eos = vec![pair.vocab as u32 - 1];
@@ -41,10 +41,10 @@ fn neutral() -> Sampler {
 }
 
 #[test]
-fn the_distribution_of_texts_that_end_is_a_product_of_the_tables() {
+fn the_distribution_with_end_tokens_follows_from_the_tables() {
     let pair = zoo::toy("close").unwrap();
     let dist = target_distribution(&ending("close").0, &neutral(), PROMPT, 3).unwrap();
-    // One text ends after one token, two after two, and four prefixes reach a third token.
+    // One completion ends after one token, two after two, and four prefixes reach a third token.
     assert_eq!(dist.len(), 1 + 2 + 4 * 3);
     assert_eq!(dist[&vec![2]], pair.target["1,0"][2]);
     let ended = pair.target["1,0"][1] * pair.target["0,1"][2];
@@ -53,7 +53,7 @@ fn the_distribution_of_texts_that_end_is_a_product_of_the_tables() {
 }
 
 #[test]
-fn texts_with_end_tokens_keep_the_target_distribution() {
+fn methods_keep_the_target_distribution_with_end_tokens() {
     for toy in ["close", "mixed", "gaps"] {
         let models = ending(toy);
         for (verifier, drafter) in [
@@ -70,13 +70,13 @@ fn texts_with_end_tokens_keep_the_target_distribution() {
             assert!(Gap::between(&found.dist, &expected).is_zero(), "{toy} {verifier} {drafter}");
             let lengths =
                 found.dist.keys().map(Vec::len).collect::<std::collections::BTreeSet<_>>();
-            assert_eq!(lengths, (1..=5).collect(), "texts of every length must occur");
+            assert_eq!(lengths, (1..=5).collect(), "completions of every length must occur");
         }
     }
 }
 
 #[test]
-fn replayed_generations_and_the_walk_agree_on_texts_that_end() {
+fn replay_and_enumeration_agree_with_end_tokens() {
     let models = ending("close");
     for verifier in ["rejection", "traversal"] {
         let spec = spec(verifier, "model", 2);

@@ -1,5 +1,5 @@
-//! A walk through every outcome runs on virtual time, so that methods which learn from
-//! times behave there as in whole generations.
+//! Enumeration runs on virtual time, so that methods that learn from times behave as in whole
+//! generations.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -96,7 +96,7 @@ fn a_walked_round_takes_the_virtual_time_of_its_passes() {
 }
 
 #[test]
-fn the_walk_covers_every_sampled_round_of_methods_that_learn_from_times() {
+fn the_walk_covers_sampled_rounds_that_learn_from_times() {
     for (drafter, length) in
         [("model", "optimal_stopping"), ("model", "ucb"), ("tree_optimal", "fixed")]
     {
@@ -105,15 +105,15 @@ fn the_walk_covers_every_sampled_round_of_methods_that_learn_from_times() {
         let missed = sampled.difference(&walked).next();
         assert!(missed.is_none(), "{drafter} {length}: {missed:?}");
         // Some policy must end a draft before K and the token limit do.
-        let ended = |(text, drafted, ..): &(Vec<Token>, usize, Duration, Duration)| {
-            text.len() - PROMPT.len() <= 4 && *drafted == 1
+        let ended = |(context, drafted, ..): &(Vec<Token>, usize, Duration, Duration)| {
+            context.len() - PROMPT.len() <= 4 && *drafted == 1
         };
         assert!(length == "fixed" || walked.iter().any(ended), "{drafter} {length}");
     }
 }
 
 #[test]
-fn merging_equal_states_is_exact_for_methods_that_learn_from_times() {
+fn merging_equal_states_is_exact_if_methods_learn_from_times() {
     for (drafter, length) in
         [("model", "optimal_stopping"), ("model", "ucb"), ("tree_optimal", "fixed")]
     {

@@ -202,7 +202,7 @@ fn a_cell_has_the_best_text_of_the_search() {
         let mut chance = Seeded::new(Request { seed: 1, prompt: "", repeat: 0 });
         let clock = RealClock::default();
         let found = search.run(method, (&mut chance, &clock), &mut NoBeamObserver).unwrap();
-        let (best, beam) = (&found.texts[0], text.beam.unwrap());
+        let (best, beam) = (&found.hypotheses[0], text.beam.unwrap());
         assert_eq!(text.tokens, best.tokens);
         assert_eq!((beam.log_prob, beam.score), (best.log_prob, best.score));
         assert_eq!((beam.steps, beam.rows), (found.totals.steps, found.totals.rows));

@@ -1,4 +1,4 @@
-//! Verifiers from outside: right ones certified, wrong ones refuted and named.
+//! External verifiers: correct ones are certified, wrong ones refuted and named.
 
 use specdec::Error;
 use specdec::exactness::external::{
@@ -21,7 +21,7 @@ fn named(mut verifier: impl ExternalVerifier) -> Option<&'static str> {
     found.likely_bug.map(|bug| bug.name)
 }
 
-/// What an invalid verifier did.
+/// The fault of an invalid verifier.
 fn fault(verifier: &mut dyn ExternalVerifier) -> String {
     let found = certified(verifier);
     assert_eq!(found.verdict, ExternalVerdict::Invalid, "{}", found.sentence());
@@ -48,7 +48,8 @@ fn exact_verifiers_are_exact_in_every_case() {
         assert!(found.closest_bug.is_none());
     }
     let found = certified(&mut OwnVerifier(Rejection));
-    let start = "exact: the joint law of 4 tokens is the target's to 1.0e-12 in 14 cases, ";
+    let start =
+        "exact: the joint distribution of 4 tokens is the target's to 1.0e-12 in 14 cases, ";
     assert!(found.sentence().starts_with(start), "{}", found.sentence());
     assert!(found.table().contains("\ndisjoint "), "{}", found.table());
 }
@@ -98,7 +99,7 @@ fn wrong_verifiers_are_refuted_and_named() {
     }
 }
 
-/// Each of them has a law of its own, so that the name says something.
+/// Each has a different distribution, so that the name identifies the bug.
 #[test]
 fn suspects_are_wrong_and_named_as_themselves() {
     for suspect in SUSPECTS {
@@ -108,7 +109,7 @@ fn suspects_are_wrong_and_named_as_themselves() {
 
 /// Catches: a bug that is only similar is named.
 #[test]
-fn a_bug_that_nobody_knows_is_not_given_a_name() {
+fn an_unknown_bug_is_not_named() {
     let accept: fn(f64, f64) -> f64 = |p, q| (p / q).powf(0.9);
     let found = certified(&mut Rule { accept, ..RIGHT }.choosing());
     assert_eq!((found.verdict, &found.likely_bug), (ExternalVerdict::Wrong, &None));
@@ -119,7 +120,7 @@ fn a_bug_that_nobody_knows_is_not_given_a_name() {
 
 /// Catches: only the first token is compared.
 #[test]
-fn the_worst_case_tells_where_the_law_leaves_p() {
+fn the_worst_case_shows_where_the_distribution_differs() {
     let found = certified(&mut Rule { bonus: |round| round.q[2].clone(), ..RIGHT }.choosing());
     let worst = found.worst.as_ref().unwrap();
     // Only the token after a whole draft is wrong, whose row is the last.
@@ -139,13 +140,13 @@ fn the_worst_case_tells_where_the_law_leaves_p() {
         (&"wrong".into(), &"bonus_from_q".into())
     );
     assert_eq!(json["worst"]["p"].as_array().unwrap().len(), 4);
-    // The first token has the right law, whatever the joint law is.
+    // The first token has the right distribution, although the joint distribution is wrong.
     assert!(found.cases.iter().all(|case| case.tv_first_token < 1e-12));
 }
 
 /// Catches: the tolerance of f64 is that of f32.
 #[test]
-fn single_precision_has_a_bar_of_its_own() {
+fn single_precision_has_a_larger_tolerance() {
     let found = certified(&mut in_f32);
     assert_eq!(found.verdict, ExternalVerdict::Wrong);
     assert!(found.max_tv > 1e-9 && found.max_tv < 1e-6, "{}", found.sentence());
@@ -163,7 +164,7 @@ fn single_precision_has_a_bar_of_its_own() {
 
 /// Catches: accepted tokens may be any; weights may be negative.
 #[test]
-fn invalid_behaviour_has_its_sentence() {
+fn invalid_behaviour_is_reported() {
     let starts = |verifier: &mut dyn ExternalVerifier, sentence: &str| {
         let found = fault(verifier);
         assert!(found.contains(sentence), "{found}");
@@ -199,7 +200,7 @@ fn invalid_behaviour_has_its_sentence() {
 /// Catches: answers or questions may differ on the second walk; a question that is not repeated is
 /// overlooked.
 #[test]
-fn a_verifier_with_randomness_of_its_own_is_found_out() {
+fn a_verifier_with_its_own_randomness_is_detected() {
     let mut calls = 0;
     let mut own = |round: &ExternalRound, _: &mut dyn ExternalChance| {
         calls += 1;
@@ -230,7 +231,7 @@ fn options_out_of_range_are_refused() {
     for (options, sentence) in [
         (ExternalOptions { vocab: 1, ..options }, "vocab is 1, but must be at least 2"),
         (ExternalOptions { k: 0, ..options }, "k is 0, but must be at least 1"),
-        (ExternalOptions { k: 9, ..options }, "vocab^(k+1) texts are enumerated, at most 4096"),
+        (ExternalOptions { k: 9, ..options }, "vocab^(k+1) sequences are enumerated, at most 4096"),
         (ExternalOptions { detect: 0.0, ..options }, "detect is 0: allowed is 0.0001 to 0.5"),
         (ExternalOptions { rounds: Some(0), ..options }, "rounds: allowed is 1 to 1000000000"),
     ] {

@@ -1,4 +1,4 @@
-//! Verifiers from outside that are opaque: sampled, with a power that holds.
+//! External verifiers that use uniforms: they are sampled, with the stated power.
 
 use specdec::exactness::external::{
     ExternalCertificate, ExternalChance, ExternalOptions, ExternalPrecision, ExternalRound,
@@ -34,7 +34,7 @@ fn a_right_verifier_is_not_refuted_and_the_power_is_stated() {
     assert!(found.likely_bug.is_none() && found.worst.is_none());
     let sentence = found.sentence();
     assert!(sentence.starts_with("not refuted at level 0.001 by "), "{sentence}");
-    // As far off as its noise, which is what frequencies of exact rounds are.
+    // Its distance is about the noise of the frequencies of exact rounds.
     for case in &found.cases {
         assert!(case.tv_joint < 2.0 * case.noise + 1e-9, "{case:?}");
     }
@@ -65,7 +65,7 @@ fn wrong_verifiers_are_refuted_and_named_by_their_likelihood() {
     }
 }
 
-/// The stated power is that of every difference, also of one that no bet is on.
+/// The stated power holds for every difference, even one without a bet.
 #[test]
 fn a_difference_of_the_stated_size_is_found() {
     let accept: fn(f64, f64) -> f64 = |p, q| (p / q).powf(0.7);
@@ -82,10 +82,10 @@ fn a_difference_of_the_stated_size_is_found() {
     assert!(refuted >= 16, "refuted in {refuted} of 20 runs, of which 18 are to be expected");
 }
 
-/// Known bugs move mass elsewhere than to every second token of the bonus.
+/// No known bug moves mass to every second token of the bonus.
 /// Catches: frequencies refute nothing.
 #[test]
-fn what_no_bet_is_on_is_found_by_frequencies_and_has_no_name() {
+fn a_bug_without_a_bet_is_detected_but_not_named() {
     let bonus: fn(&ExternalRound) -> Vec<f64> = |round| {
         let drafted = round.draft.iter().sum::<u32>() as usize;
         let row = round.p[round.draft.len()].iter().enumerate();
@@ -115,7 +115,7 @@ fn exact_verifiers_are_rarely_refuted() {
 fn choices_and_uniforms_may_be_mixed() {
     let mut uniform = RIGHT.by_uniforms();
     let mut choose = RIGHT.choosing();
-    // The last case is the first in which it uses uniforms.
+    // It uses uniforms only in the last case.
     let mut mixed = |round: &ExternalRound, chance: &mut dyn ExternalChance| {
         if round.p[0].contains(&1.0) { uniform(round, chance) } else { choose(round, chance) }
     };

@@ -1,9 +1,9 @@
-//! Verifiers written as their users write them, right and wrong.
+//! Verifiers as users would write them, correct and wrong.
 
 use specdec::Error;
 use specdec::exactness::external::{ExternalChance, ExternalRound};
 
-/// What a verifier returns.
+/// The result of a verifier.
 pub(crate) type Tokens = Result<Vec<u32>, Error>;
 
 /// Rejection sampling with its parts: acceptance by p and q of the token, weights of the
@@ -15,7 +15,7 @@ pub(crate) struct Rule {
     pub(crate) bonus: fn(&ExternalRound) -> Vec<f64>,
 }
 
-/// As Leviathan et al. 2023 have it.
+/// As in Leviathan et al. 2023.
 pub(crate) const RIGHT: Rule = Rule {
     accept: |p, q| p / q,
     correction: |p, q, _| p.iter().zip(q).map(|(p, q)| (p - q).max(0.0)).collect(),
@@ -23,7 +23,7 @@ pub(crate) const RIGHT: Rule = Rule {
 };
 
 impl Rule {
-    /// Decides with coins and draws of the caller's.
+    /// Decides with the caller's coins and draws.
     fn decide(
         &self,
         round: &ExternalRound,
@@ -46,7 +46,7 @@ impl Rule {
     /// The verifier that chooses.
     pub(crate) fn choosing(self) -> impl FnMut(&ExternalRound, &mut dyn ExternalChance) -> Tokens {
         move |round, chance| {
-            // Two closures take turns with it.
+            // Two closures use it alternately.
             let chance = std::cell::RefCell::new(chance);
             let coin = |p: f64| {
                 let p = p.min(1.0);

@@ -75,6 +75,6 @@ pub(crate) fn positive_table(vocab: usize, rng: &mut ChaCha8Rng) -> Vec<Vec<f64>
 }
 
 /// A text of random tokens.
-pub(crate) fn random_text(vocab: usize, length: usize, rng: &mut ChaCha8Rng) -> Vec<Token> {
+pub(crate) fn random_sequence(vocab: usize, length: usize, rng: &mut ChaCha8Rng) -> Vec<Token> {
     (0..length).map(|_| (uniform(rng) * vocab as f64) as Token).collect()
 }

@@ -1,4 +1,4 @@
-//! Costs fitted to the rounds of half of the prompts, and the speedups that they predict for the
+//! Costs fitted to the rounds of half of the prompts, and their predictions of speedups on the
 //! other half.
 
 use std::collections::BTreeMap;
@@ -47,7 +47,7 @@ fn rounds_of(rows: &[usize], us: impl Fn(usize, usize) -> f64) -> Vec<(usize, us
 
 /// Catches: no slope, or a slope that starts at context 0 in every round.
 #[test]
-fn a_time_that_is_linear_in_the_context_at_every_row_count_is_recovered() {
+fn a_time_linear_in_the_context_at_every_row_count_is_recovered() {
     let level = |rows: usize| [0.0, 100.0, 103.0, 110.0, 140.0, 141.0][rows];
     let time = |rows: usize, context: usize| level(rows) + 0.25 * context as f64;
     let cost = fitted(&rounds_of(&[1, 2, 3, 4, 5], time));
@@ -63,13 +63,13 @@ fn a_time_that_is_linear_in_the_context_at_every_row_count_is_recovered() {
 fn between_and_beyond_the_knots_a_time_is_linear_in_the_rows() {
     let time = |rows: usize, _: usize| [0.0, 10.0, 20.0, 0.0, 60.0][rows];
     let mut rounds = rounds_of(&[1, 2, 4], time);
-    // Nineteen rounds do not make a knot, but pull at the knots beside them.
+    // Nineteen rounds do not make a knot, but affect the adjacent knots.
     close(fitted(&rounds).us(3, 64.0), 40.0, ROUNDING);
     close(fitted(&rounds).us(6, 64.0), 100.0, ROUNDING);
     rounds.extend((0..19).map(|i| (3, 60 + i, 40.0)));
     close(fitted(&rounds).us(3, 64.0), 40.0, ROUNDING);
     close(fitted(&rounds).us(0, 64.0), 10.0, ROUNDING);
-    // Few rounds alone have one level.
+    // With few rounds there is one level.
     let few = fitted(&[(3, 50, 8.0), (3, 50, 10.0), (2, 50, 9.0)]);
     close(few.us(1, 50.0), 9.0, ROUNDING);
     close(few.us(7, 90.0), 9.0, ROUNDING);
@@ -177,12 +177,12 @@ fn sample(prompt: usize, k: usize, slower: f64) -> Sample {
     }
 }
 
-/// The gaps of a cell with K = 4 on prompts whose rounds in the cell have these factors.
+/// The gaps of a cell with K = 4 on prompts whose rounds are slower by these factors.
 fn gaps(slower: impl Fn(usize) -> f64, prompts: usize) -> Option<[f64; 2]> {
     let names = (0..prompts).map(|p| format!("p{p}")).collect::<Vec<_>>();
     let plain = (0..prompts).map(|p| sample(p, 0, 1.0)).collect::<Vec<_>>();
     let own = (0..prompts).map(|p| sample(p, 4, slower(p))).collect::<Vec<_>>();
-    let keys = |name: &str| CostKeys { passes: name.to_owned(), beside: name.to_owned() };
+    let keys = |name: &str| CostKeys { passes: name.to_owned(), parts: name.to_owned() };
     let cells = [
         HeldOutCell { keys: keys("none"), baseline: 0, samples: &plain },
         HeldOutCell { keys: keys("model"), baseline: 0, samples: &own },
@@ -195,7 +195,7 @@ fn gaps(slower: impl Fn(usize) -> f64, prompts: usize) -> Option<[f64; 2]> {
 /// Catches: costs are judged on the prompts that they were fitted to; plain decoding is predicted
 /// by the costs of the drafter.
 #[test]
-fn a_half_is_judged_by_the_costs_of_the_other() {
+fn a_half_is_predicted_from_the_costs_of_the_other() {
     for gap in gaps(|_| 1.0, 8).unwrap() {
         close(gap, 0.0, ROUNDING);
     }
@@ -210,17 +210,17 @@ fn a_half_is_judged_by_the_costs_of_the_other() {
 
 #[test]
 fn costs_of_an_unknown_key_are_unknown() {
-    let keys = CostKeys { passes: "a".to_owned(), beside: "b".to_owned() };
+    let keys = CostKeys { passes: "a".to_owned(), parts: "b".to_owned() };
     let rows = sums(&[(1, 50, 10.0)]);
     let model = CostModel::fit([(&keys, &rows[..])]);
     assert_eq!(model.pass_us("a", 1, 50.0), Some(10.0));
     assert_eq!(model.sum_us(&keys, &rows), Some(10.0));
-    let other = CostKeys { beside: "c".to_owned(), ..keys };
+    let other = CostKeys { parts: "c".to_owned(), ..keys };
     assert_eq!((model.sum_us(&other, &rows), model.pass_us("c", 1, 50.0)), (None, None));
 }
 
 /// Measured and predicted speedups of the cells with a draft model. (Simulated verification takes
-/// as long without a draft as with one, which real verification does not.)
+/// the same time with and without a draft, unlike real verification.)
 fn predictions(rows: &Rows) -> Vec<(f64, f64)> {
     let folder = written(rows);
     let rows = summary(&load(folder.path()).unwrap());
@@ -229,7 +229,7 @@ fn predictions(rows: &Rows) -> Vec<(f64, f64)> {
 }
 
 #[test]
-fn a_report_predicts_speedups_whatever_the_calibration_says() {
+fn a_report_predicts_speedups_despite_a_wrong_calibration() {
     let mut rows = Synthetic::large().rows();
     // The memory was slower before the sweep: calibrated speedups are wrong.
     rows.calibration.passes.iter_mut().for_each(|pass| pass.us *= 1.0 + 0.2 * pass.rows as f64);
@@ -244,7 +244,7 @@ fn a_report_predicts_speedups_whatever_the_calibration_says() {
     assert!(text.contains("## Calibrated and measured"));
     let figure = fs::read_to_string(folder.path().join("figures/residuals.svg")).unwrap();
     assert!(figure.contains("costs of the other half") && figure.contains("calibrated costs"));
-    // Few prompts have no prediction, but a calibrated speedup.
+    // With few prompts there is no prediction, but a calibrated speedup.
     let few = Synthetic::tiny().rows();
     assert!(predictions(&few).is_empty());
     let (folder, text) = reported(&few);
@@ -254,7 +254,7 @@ fn a_report_predicts_speedups_whatever_the_calibration_says() {
 
 /// Catches: the first calibration counts in the median of the later ones.
 #[test]
-fn calibrations_between_blocks_take_the_place_of_the_first_one() {
+fn calibrations_between_blocks_replace_the_first_one() {
     let pass = |rows, us| PassCost { rows, us, ..PassCost::default() };
     let again = |one, two| Recalibration { block: 8, passes: vec![pass(1, one), pass(2, two)] };
     let first = Calibration {

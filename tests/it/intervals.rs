@@ -1,5 +1,5 @@
-//! Intervals against Student's tables, cases that can be computed by hand, and populations
-//! whose true value is known.
+//! Intervals compared with Student's tables, with cases computed by hand, and on populations with a
+//! known true value.
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
@@ -63,7 +63,7 @@ fn few_prompts_have_no_interval() {
     let values = |n: usize| (0..n).map(|i| 1.0 + 0.1 * (i % 3) as f64).collect::<Vec<_>>();
     assert_eq!(mean(&values(MIN_PROMPTS - 1)).interval(), None);
     assert!(mean(&values(MIN_PROMPTS)).interval().is_some());
-    // A prompt that adds nothing to the denominator does not count.
+    // A prompt that does not contribute to the denominator does not count.
     let mut prompts = values(MIN_PROMPTS).into_iter().map(|x| ([x], [1.0])).collect::<Vec<_>>();
     prompts[0] = ([0.0], [0.0]);
     assert_eq!(Ratio::of(prompts).interval(), None);
@@ -73,7 +73,7 @@ fn few_prompts_have_no_interval() {
 }
 
 #[test]
-fn constant_samples_have_no_interval_and_probabilities_are_capped_at_one() {
+fn constant_samples_have_no_interval_and_ratios_are_capped() {
     // A lack of spread is not certainty, not even if sums are rounded.
     assert_eq!(mean(&[2.0; 10]).interval(), None);
     let alike = (1..=10).map(|i| ([0.3 * f64::from(i)], [0.1 * f64::from(i)]));
@@ -169,7 +169,7 @@ fn population() -> Vec<([f64; 2], [f64; 2])> {
 
 type Make = fn(&Ratio) -> Option<Interval>;
 
-/// How often intervals from so many prompts cover the true value of the population.
+/// The share of intervals from `prompts` prompts that cover the true value of the population.
 fn coverage(population: &Ratio, prompts: usize, draws: usize, interval: Make) -> f64 {
     let truth = population.value().unwrap();
     let mut rng = ChaCha8Rng::seed_from_u64(11);

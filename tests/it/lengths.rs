@@ -1,4 +1,4 @@
-//! Draft length policies: when they stop and what they learn from acceptance.
+//! Draft length policies: when they stop, and how they learn from acceptance.
 
 use std::rc::Rc;
 
@@ -9,7 +9,7 @@ use specdec::registry::find;
 use specdec::round::RoundTimes;
 use specdec::tree::{Draft, NodeId};
 
-use crate::asking::{Asking, Told, seeded_draws, spec};
+use crate::asking::{Asking, FinishedRound, seeded_draws, spec};
 use crate::fixtures::{dist, markov, seeded, uniform};
 
 /// A policy by its name, with settings.
@@ -35,7 +35,7 @@ pub(crate) fn confident(probs: &[f64]) -> Draft {
     chain(&probs.iter().map(|p| vec![*p, 1.0 - p, 0.0, 0.0]).collect::<Vec<_>>())
 }
 
-/// How many tokens are drafted if all have this distribution.
+/// The number of drafted tokens if all have this distribution.
 pub(crate) fn drafted(policy: &mut dyn DraftLength, probs: &[f64]) -> usize {
     let (mut draft, dist) = (Draft::empty(4), Rc::new(dist(probs)));
     while policy.go_deeper(&draft) {
@@ -44,14 +44,15 @@ pub(crate) fn drafted(policy: &mut dyn DraftLength, probs: &[f64]) -> usize {
     draft.len()
 }
 
-/// Tells about a round that kept the first `kept` tokens of a chain.
-pub(crate) fn tell(policy: &mut dyn DraftLength, draft: &Draft, kept: usize, times: RoundTimes) {
+/// Reports a round that kept the first `kept` tokens of a chain.
+pub(crate) fn observe(policy: &mut dyn DraftLength, draft: &Draft, kept: usize, times: RoundTimes) {
     let path = (0..kept).collect::<Vec<NodeId>>();
-    Told { times, ..Told::new(draft, &path) }.event(|event| policy.observe(event));
+    FinishedRound { times, ..FinishedRound::new(draft, &path) }
+        .event(|event| policy.observe(event));
 }
 
-fn tell_plainly(policy: &mut dyn DraftLength, draft: &Draft, kept: usize) {
-    tell(policy, draft, kept, RoundTimes::default());
+fn observe_untimed(policy: &mut dyn DraftLength, draft: &Draft, kept: usize) {
+    observe(policy, draft, kept, RoundTimes::default());
 }
 
 pub(crate) const EVEN: [f64; 4] = [0.25; 4];
@@ -69,7 +70,7 @@ fn heuristic_adds_two_or_subtracts_one() {
     let mut rounds = |kept: &[usize]| {
         let next = kept.iter().map(|&kept| {
             let draft = confident(&vec![0.5; drafted(&mut *policy, &EVEN)]);
-            tell_plainly(&mut *policy, &draft, kept.min(draft.len()));
+            observe_untimed(&mut *policy, &draft, kept.min(draft.len()));
             drafted(&mut *policy, &EVEN)
         });
         next.collect::<Vec<_>>()
@@ -83,16 +84,16 @@ fn heuristic_adds_two_or_subtracts_one() {
 #[test]
 fn heuristic_never_shortens_after_full_acceptance() {
     let mut policy = policy("heuristic", 40, &[]);
-    tell_plainly(&mut *policy, &confident(&[0.5; 40]), 40);
+    observe_untimed(&mut *policy, &confident(&[0.5; 40]), 40);
     assert_eq!(policy.max_depth(), 40);
-    tell_plainly(&mut *policy, &confident(&[0.5; 40]), 39);
+    observe_untimed(&mut *policy, &confident(&[0.5; 40]), 39);
     assert_eq!(policy.max_depth(), 39);
 }
 
 #[test]
 fn heuristic_ignores_rounds_without_a_draft() {
     let mut policy = policy("heuristic", 3, &[]);
-    tell_plainly(&mut *policy, &Draft::empty(4), 0);
+    observe_untimed(&mut *policy, &Draft::empty(4), 0);
     assert_eq!(drafted(&mut *policy, &EVEN), 3);
 }
 
@@ -101,14 +102,14 @@ fn confidence_stops_after_the_first_token_of_low_probability() {
     for threshold in ["confidence_threshold", "p_min", "assistant_confidence_threshold"] {
         let name = specdec::decode::find_param(threshold).unwrap().key;
         let mut policy = policy("confidence", 4, &[(name, "0.5"), ("confidence_tuned", "0")]);
-        let mut goes_on = |probs: &[f64]| policy.go_deeper(&confident(probs));
-        assert!(goes_on(&[]), "no token has been drafted yet");
-        assert!(goes_on(&[0.5]) && goes_on(&[0.9, 0.5, 0.51]));
-        assert!(!goes_on(&[0.49]) && !goes_on(&[0.9, 0.2]));
-        assert!(goes_on(&[0.2, 0.9]), "only the last token counts");
-        assert!(!goes_on(&[0.9; 4]), "no more than K");
+        let mut continues = |probs: &[f64]| policy.go_deeper(&confident(probs));
+        assert!(continues(&[]), "no token has been drafted yet");
+        assert!(continues(&[0.5]) && continues(&[0.9, 0.5, 0.51]));
+        assert!(!continues(&[0.49]) && !continues(&[0.9, 0.2]));
+        assert!(continues(&[0.2, 0.9]), "only the last token counts");
+        assert!(!continues(&[0.9; 4]), "no more than K");
         // A threshold without tuning stays.
-        (0..9).for_each(|_| tell_plainly(&mut *policy, &confident(&[0.2, 0.2, 0.1]), 2));
+        (0..9).for_each(|_| observe_untimed(&mut *policy, &confident(&[0.2, 0.2, 0.1]), 2));
         assert!(!policy.go_deeper(&confident(&[0.49])));
     }
     let mut policy = policy("confidence", 4, &[]);
@@ -139,12 +140,12 @@ fn confidence_learns_the_threshold_of_least_cost() {
             let keep =
                 probs.iter().map(|q| uniform(&mut rng) < q.powf(0.3 + f64::from(case) / 20.0));
             let kept = keep.take_while(|&kept| kept).count();
-            tell_plainly(&mut *policy, &confident(&probs), kept);
+            observe_untimed(&mut *policy, &confident(&probs), kept);
             // No decision is made on tokens after a rejected one.
             seen.extend(probs.into_iter().take(kept + 1).enumerate().map(|(i, q)| (q, i < kept)));
         }
-        let mut goes_on = |q: f64| policy.go_deeper(&confident(&[q]));
-        let found = seen.iter().map(|(q, _)| (*q, goes_on(*q))).collect::<Vec<_>>();
+        let mut continues = |q: f64| policy.go_deeper(&confident(&[q]));
+        let found = seen.iter().map(|(q, _)| (*q, continues(*q))).collect::<Vec<_>>();
         let said = |q: f64| found.iter().any(|&(other, on)| other == q && on);
         let best = seen.iter().map(|&(threshold, _)| cost(&seen, |q| q >= threshold));
         let best = best.fold(f64::INFINITY, f64::min);
@@ -156,12 +157,12 @@ fn confidence_learns_the_threshold_of_least_cost() {
 }
 
 #[test]
-fn confidence_learns_only_from_six_or_more_tokens_of_both_outcomes() {
+fn confidence_learns_from_six_or_more_tokens_of_both_outcomes() {
     let decides = |rounds: &[(&[f64], usize)]| {
         let mut policy = policy("confidence", 9, &[("confidence_threshold", "0.4")]);
         rounds
             .iter()
-            .for_each(|(probs, kept)| tell_plainly(&mut *policy, &confident(probs), *kept));
+            .for_each(|(probs, kept)| observe_untimed(&mut *policy, &confident(probs), *kept));
         policy.go_deeper(&confident(&[0.3]))
     };
     // Kept at 0.2 and rejected at 0.1, so that 0.3 would be kept.
@@ -219,7 +220,7 @@ fn entropy_stops_after_a_distribution_of_high_entropy() {
 }
 
 #[test]
-fn adaedl_adjusts_its_threshold_towards_the_configured_acceptance() {
+fn adaedl_adjusts_its_threshold_to_the_configured_acceptance() {
     let (factor, wanted) = (0.5, 0.6);
     let mut policy = policy("adaedl", 9, &[("adaedl_gamma", "0.5"), ("adaedl_acceptance", "0.6")]);
     let (mut rate, mut threshold) = (wanted, 0.4_f64);
@@ -230,8 +231,8 @@ fn adaedl_adjusts_its_threshold_towards_the_configured_acceptance() {
         assert!((limit_of_entropy(&mut *policy) - limit).abs() < 1e-12, "round {round}");
         let drafted = 1 + (uniform(&mut rng) * 5.0) as usize;
         let kept = (uniform(&mut rng) * (drafted as f64 + 1.0)) as usize;
-        tell_plainly(&mut *policy, &confident(&vec![0.5; drafted]), kept);
-        tell_plainly(&mut *policy, &Draft::empty(4), 0);
+        observe_untimed(&mut *policy, &confident(&vec![0.5; drafted]), kept);
+        observe_untimed(&mut *policy, &Draft::empty(4), 0);
         rate = 0.5 * rate + 0.5 * kept as f64 / drafted as f64;
         let step: f64 = if rate < wanted { 0.01 } else { -0.01 };
         threshold = 0.9 * threshold + 0.1 * (threshold + step);
@@ -261,7 +262,7 @@ fn the_state_key_covers_what_a_policy_has_learned() {
     for name in LENGTHS.iter().map(|entry| entry.name) {
         let keys = [0, 0, 3].map(|kept| {
             let mut policy = policy(name, 3, &[]);
-            (0..9).for_each(|_| tell_plainly(&mut *policy, &draft, kept));
+            (0..9).for_each(|_| observe_untimed(&mut *policy, &draft, kept));
             assert_eq!(policy.fork().state_key(), policy.state_key());
             policy.state_key()
         });

@@ -1,11 +1,11 @@
-//! Draft length policies that learn from times, in simulated worlds with known costs.
+//! Draft length policies that learn from times, in simulations with known costs.
 
 use std::time::Duration;
 
 use specdec::length::DraftLength;
 use specdec::round::RoundTimes;
 
-use crate::lengths::{EVEN, confident, drafted, policy, tell};
+use crate::lengths::{EVEN, confident, drafted, observe, policy};
 
 /// A world in which every token is kept with probability alpha, a draft pass takes c
 /// seconds, and a target pass one second plus `row` per row.
@@ -37,14 +37,14 @@ impl World {
         }
     }
 
-    /// The drafted lengths of so many rounds. The uniform numbers are a sequence that fills
-    /// [0, 1) evenly, so that counts are close to their expectation.
+    /// The drafted lengths of `rounds` rounds. The uniform numbers fill [0, 1) evenly, so that
+    /// counts are close to their expectation.
     fn run(&self, policy: &mut dyn DraftLength, rounds: usize) -> Vec<usize> {
         let lengths = (1..=rounds).map(|round| {
             let n = drafted(policy, &[0.7, 0.1, 0.1, 0.1]);
             let u = (round as f64 * 0.618_033_988_749_894_9).fract();
             let kept = ((1.0 - u).ln() / self.alpha.ln()) as usize;
-            tell(policy, &confident(&vec![0.7; n]), kept.min(n), self.times(n));
+            observe(policy, &confident(&vec![0.7; n]), kept.min(n), self.times(n));
             n
         });
         lengths.collect()
@@ -58,15 +58,15 @@ fn ucb_tries_every_length_once_and_then_mostly_the_best() {
     let world = World { alpha: 0.8, c: 0.1, row: 0.0 };
     let lengths = (0..2000).map(|_| {
         let n = drafted(&mut *policy, &EVEN);
-        tell(&mut *policy, &confident(&vec![0.5; n]), n.min(3), world.times(n));
+        observe(&mut *policy, &confident(&vec![0.5; n]), n.min(3), world.times(n));
         n
     });
     let lengths = lengths.collect::<Vec<_>>();
     assert_eq!(lengths[..4], [12, 6, 3, 1]);
     let rate = |n: usize| (n.min(3) as f64 + 1.0) / world.times(n).total().as_secs_f64();
     for n in [12, 6, 1] {
-        // An arm whose reward is lower than the best by a share d is taken in round t only
-        // while it has fewer than 2 ln t / d² rounds.
+        // An arm with a reward lower than the best by a share d is taken in round t only if it has
+        // fewer than 2 ln t / d² rounds.
         let short = 1.0 - rate(n) / rate(3);
         let most = 2.0 * 2000_f64.ln() / short.powi(2) + 1.0;
         let times = lengths.iter().filter(|&&other| other == n).count();
@@ -75,7 +75,7 @@ fn ucb_tries_every_length_once_and_then_mostly_the_best() {
 }
 
 #[test]
-fn ucb_takes_the_length_with_the_largest_bound_for_any_unit_of_time() {
+fn ucb_takes_the_largest_bound_in_any_unit_of_time() {
     let world = World { alpha: 0.8, c: 0.1, row: 0.0 };
     for unit in [1e-4, 1.0] {
         let mut policy = policy("ucb", 8, &[]);
@@ -96,7 +96,7 @@ fn ucb_takes_the_length_with_the_largest_bound_for_any_unit_of_time() {
             let seconds = unit * (world.times(n).total().as_secs_f64() + 1e-3 * all.sin());
             let target = Duration::from_secs_f64(seconds);
             let times = RoundTimes { target, ..RoundTimes::default() };
-            tell(&mut *policy, &confident(&vec![0.5; n]), n.min(3), times);
+            observe(&mut *policy, &confident(&vec![0.5; n]), n.min(3), times);
             let arm = &mut arms[expected];
             arm.1 += 1.0;
             arm.2 += n.min(3) as f64 + 1.0;
@@ -162,7 +162,7 @@ fn optimal_stopping_stops_earlier_when_rows_cost() {
 }
 
 #[test]
-fn optimal_stopping_ends_after_a_token_that_is_unlikely_to_be_kept() {
+fn optimal_stopping_ends_after_an_unlikely_token() {
     let mut policy = policy("optimal_stopping", 8, &[]);
     let world = World { alpha: 0.5, c: 0.1, row: 0.0 };
     for round in 0..400 {
@@ -170,12 +170,12 @@ fn optimal_stopping_ends_after_a_token_that_is_unlikely_to_be_kept() {
         let sure = 1 + round % 3;
         let draft = confident(&[&vec![0.9; sure][..], &[0.3]].concat());
         let kept = sure + usize::from(round % 10 == 0);
-        tell(&mut *policy, &draft, kept, world.times(sure + 1));
+        observe(&mut *policy, &draft, kept, world.times(sure + 1));
     }
-    let mut goes_on = |probs: &[f64]| policy.go_deeper(&confident(probs));
-    assert!(goes_on(&[]) && goes_on(&[0.9]) && goes_on(&[0.9; 5]));
-    assert!(!goes_on(&[0.3]) && !goes_on(&[0.9, 0.9, 0.3]) && !goes_on(&[0.3, 0.9]));
-    assert!(!goes_on(&[0.9; 8]), "no more than K");
+    let mut continues = |probs: &[f64]| policy.go_deeper(&confident(probs));
+    assert!(continues(&[]) && continues(&[0.9]) && continues(&[0.9; 5]));
+    assert!(!continues(&[0.3]) && !continues(&[0.9, 0.9, 0.3]) && !continues(&[0.3, 0.9]));
+    assert!(!continues(&[0.9; 8]), "no more than K");
 }
 
 #[test]
@@ -183,20 +183,20 @@ fn optimal_stopping_always_drafts_at_least_one_token() {
     let mut policy = policy("optimal_stopping", 8, &[]);
     let world = World { alpha: 0.0, c: 1.0, row: 0.5 };
     // Nothing is kept and everything is expensive, but it takes two rounds to learn that.
-    for told in 0..6 {
-        assert!(policy.go_deeper(&confident(&[])), "{told} rounds");
-        assert_eq!(policy.go_deeper(&confident(&[1.0])), told < 2, "{told} rounds");
-        let n = 1 + told % 2;
-        tell(&mut *policy, &confident(&vec![1.0; n]), 0, world.times(n));
+    for observed in 0..6 {
+        assert!(policy.go_deeper(&confident(&[])), "{observed} rounds");
+        assert_eq!(policy.go_deeper(&confident(&[1.0])), observed < 2, "{observed} rounds");
+        let n = 1 + observed % 2;
+        observe(&mut *policy, &confident(&vec![1.0; n]), 0, world.times(n));
     }
 }
 
 #[test]
-fn a_row_costs_its_share_of_a_pass_while_all_drafts_have_one_length() {
+fn a_row_costs_its_share_of_a_pass_if_all_drafts_are_equal() {
     let mut policy = policy("optimal_stopping", 8, &[]);
     let world = World { alpha: 0.0, c: 0.01, row: 0.0 };
     let draft = confident(&[1.0, 0.3, 0.3]);
-    (0..2).for_each(|_| tell(&mut *policy, &draft, 1, world.times(3)));
+    (0..2).for_each(|_| observe(&mut *policy, &draft, 1, world.times(3)));
     // A round yields 2 tokens in 1.03 s. One more drafted token costs 0.01 s and a row, which
     // is 1 s / 4: as much as 0.50 tokens. With the prior, the most confident class was kept
     // 3.4 of 4 times and all classes 9 of 14 times; the product is 0.55.

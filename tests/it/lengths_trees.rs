@@ -5,7 +5,7 @@ use specdec::chance::Exhaustive;
 use specdec::length::DraftLength;
 use specdec::tree::Draft;
 
-use crate::asking::Told;
+use crate::asking::FinishedRound;
 use crate::fixtures::dist;
 use crate::lengths::{EVEN, drafted, limit_of_entropy, policy};
 
@@ -20,22 +20,22 @@ fn two_by_two() -> Draft {
     draft
 }
 
-/// Tells about a round that kept the first `kept` nodes of the path 0, 2.
-fn tell_of_tree(policy: &mut dyn DraftLength, kept: usize) {
+/// Reports a round that kept the first `kept` nodes of the path 0, 2.
+fn observe_tree(policy: &mut dyn DraftLength, kept: usize) {
     let draft = two_by_two();
     let path = &[0, 2][..kept];
-    Told::new(&draft, path).event(|event| policy.observe(event));
+    FinishedRound::new(&draft, path).event(|event| policy.observe(event));
 }
 
 #[test]
 fn adaedl_measures_acceptance_in_levels_not_nodes() {
     // 1 - sqrt(H) is compared with the threshold, which starts at 0.4.
     for (kept, step) in [(0, 0.01), (1, -0.01), (2, -0.01)] {
-        // The wanted rate of 0.4 is also the initial estimate: one of two levels raises it
-        // to 0.45, whereas one of six nodes would lower it to 0.28.
+        // The target rate of 0.4 is also the initial estimate: one of two levels raises it to 0.45,
+        // whereas one of six nodes would lower it to 0.28.
         let settings = [("adaedl_gamma", "1"), ("adaedl_acceptance", "0.4")];
         let mut policy = policy("adaedl", 9, &settings);
-        tell_of_tree(&mut *policy, kept);
+        observe_tree(&mut *policy, kept);
         let threshold = 0.4 + 0.1 * step;
         let limit = f64::powi(1.0 - threshold, 2);
         assert!((limit_of_entropy(&mut *policy) - limit).abs() < 1e-12, "{kept} levels");
@@ -46,7 +46,7 @@ fn adaedl_measures_acceptance_in_levels_not_nodes() {
 fn heuristic_counts_a_fully_kept_path_as_full_acceptance() {
     for (kept, next) in [(2, 4), (1, 1), (0, 1)] {
         let mut policy = policy("heuristic", 2, &[]);
-        tell_of_tree(&mut *policy, kept);
+        observe_tree(&mut *policy, kept);
         assert_eq!(drafted(&mut *policy, &EVEN), next, "{kept} levels");
     }
 }

@@ -97,8 +97,8 @@ fn penalties_match_their_formula_in_both_precisions() {
     let all = params(|p| {
         (p.repetition_penalty, p.presence_penalty, p.frequency_penalty) = (2.0, 0.25, 0.5);
     });
-    // Tokens 0 to 4 were seen; the continuation has 1, 4 and 2 once and 3 twice. Token 9 is
-    // outside the vocabulary.
+    // Tokens 0 to 4 were seen; the completion has 1, 4 and 2 once and 3 twice. Token 9 is outside
+    // the vocabulary.
     let expected = [0.5, -2.75, -0.75, -0.25, -1.75, 0.5];
     for logits in both(&scores) {
         let dist = Sampler::new(all).unwrap().distribution(&logits, history).unwrap();
@@ -121,7 +121,7 @@ fn penalties_match_their_formula_in_both_precisions() {
 /// Number of rows that were processed by [`on_threads`].
 static SPREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs each row on a thread of its own.
+/// Runs each row on a separate thread.
 fn on_threads(rows: usize, work: &(dyn Fn(usize) + Sync)) {
     SPREAD.fetch_add(rows, Ordering::Relaxed);
     std::thread::scope(|scope| {
@@ -177,13 +177,13 @@ fn distributions_of_many_rows_equal_those_of_single_rows() {
             Logits::F32((0..vocab).map(score).collect())
         };
         let rows = (0..4).map(row).collect::<Vec<_>>();
-        let text = [1, 2, 3];
+        let sequence = [1, 2, 3];
         for params in
             [params(|_| ()), params(|p| p.temperature = 0.0), params(|p| p.presence_penalty = 0.5)]
         {
             let sampler = Sampler::new(params).unwrap().on(ForEachRow(on_threads));
             let history =
-                |i: usize| History { prompt_len: 0, context: &text[..i.min(3)], drafted: &[] };
+                |i: usize| History { prompt_len: 0, context: &sequence[..i.min(3)], drafted: &[] };
             let positions =
                 rows.iter().enumerate().map(|(i, r)| (r, history(i))).collect::<Vec<_>>();
             let dists = sampler.distributions(&positions).unwrap();

@@ -1,5 +1,5 @@
-//! Methods by name: checks, canonical spelling, guarantee class, and what their
-//! verifiers support.
+//! Methods by name: checks, canonical spelling, guarantee class, and the drafts that verifiers
+//! support.
 
 use std::rc::Rc;
 
@@ -88,13 +88,13 @@ fn settings_out_of_range_are_named() {
 }
 
 #[test]
-fn a_text_setting_may_look_like_a_number() {
+fn a_string_setting_may_look_like_a_number() {
     let with = |tree: Value| MethodSpec {
         params: Params::default().with("tree", tree),
         ..spec("model_tree", 1.0)
     };
-    let text = with(Value::Text("2".to_owned())).canonical().unwrap();
-    assert_eq!(with("2".parse().unwrap()).canonical().unwrap(), text);
+    let string = with(Value::Text("2".to_owned())).canonical().unwrap();
+    assert_eq!(with("2".parse().unwrap()).canonical().unwrap(), string);
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn greedy(
 }
 
 #[test]
-fn speculative_greedy_text_equals_plain_greedy_text() {
+fn speculative_greedy_completions_equal_plain_ones() {
     for (engine, seed) in [(Engine::Native, 1), (Engine::Native, 2), (Engine::Candle, 3)] {
         let target = Checkpoint { seed, ..Checkpoint::default() };
         // A rounded copy of the target often agrees with it, an unrelated model hardly ever.

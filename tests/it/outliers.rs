@@ -47,7 +47,7 @@ fn far(times: PairedTime) -> Outlier<'static> {
 #[test]
 fn undisturbed_times_have_no_outlier() {
     assert_eq!(outliers(&calm()), []);
-    // A factor of 1.4 is not an outlier, however close the other prompts are.
+    // A factor of 1.4 is never an outlier, even if all other prompts are very close.
     let mut pairs = calm();
     pairs.insert("c", times((140.0, 10, 10), (50.0, 10, 5)));
     assert_eq!(outliers(&pairs), []);

@@ -1,4 +1,4 @@
-//! Significance tests of paired times, against cases that can be computed by hand.
+//! Significance tests of paired times, compared with cases computed by hand.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ fn a_test_without_pairs_is_left_out_of_holms_correction() {
 }
 
 #[test]
-fn the_mean_log_ratio_follows_most_prompts_and_not_the_total_time() {
+fn the_mean_log_ratio_follows_most_prompts_not_the_total_time() {
     // Nineteen of twenty prompts are slower by a tenth; the last outweighs them in time.
     let mut pairs = vec![pair(1.0, 1.1); 19];
     pairs.push(pair(200.0, 160.0));

@@ -66,7 +66,7 @@ fn every_piece_is_done_once_and_before_the_next_phase() {
     });
 }
 
-/// A lost wake-up would hang here: every wait is a sleep, and every job has other workers.
+/// A lost wake-up would hang here: every wait is a sleep, and every job has different workers.
 #[test]
 fn no_wake_up_is_lost_while_workers_come_and_go() {
     within_a_minute(|| {
@@ -126,9 +126,9 @@ fn both_the_caller_and_the_worker_take_part_in_jobs() {
     });
 }
 
-/// In a restless pool worker t takes part in job n if bit t − 1 of n is set.
+/// In a restless pool, worker t works on job n if bit t − 1 of n is set.
 #[test]
-fn an_absent_worker_takes_no_part_and_comes_back() {
+fn an_absent_worker_does_no_work_and_returns() {
     within_a_minute(|| {
         let pool = Pool::restless(3).unwrap();
         let seen = counters(3);
@@ -301,7 +301,7 @@ fn jobs_finish_with_more_threads_than_cores() {
 
 /// Threads that never sleep, one per core, while a job runs.
 #[test]
-fn jobs_finish_beside_busy_threads() {
+fn jobs_finish_next_to_busy_threads() {
     within_a_minute(|| {
         let cores = thread::available_parallelism().unwrap().get();
         let pool = Pool::new(cores.max(2)).unwrap();

@@ -1,6 +1,5 @@
-//! Whole passes of the native engine on several threads that leave and return: they
-//! equal those of one thread bit for bit, and the thread sanitizer runs them
-//! (`.ci/sanitize`).
+//! Whole passes of the native engine on several threads that leave and return. They have the same
+//! bits as on one thread. The thread sanitizer also runs them (`.ci/sanitize`).
 
 use specdec::distribution::Token;
 use specdec::model::{Dtype, LanguageModel, ModelShape, Settings, Want, Work, evaluate_one};
@@ -25,11 +24,11 @@ fn model(dtype: Dtype, threads: usize, restless: bool) -> Box<dyn LanguageModel>
     SHAPE.model(&Settings { dtype, threads, restless, ..Settings::default() }).unwrap()
 }
 
-/// A tree whose path of first children is `text`, with a sibling beside each of them.
-fn tree(text: &[Token]) -> Draft {
+/// A tree whose path of first children is `sequence`, with a sibling for each of them.
+fn tree(sequence: &[Token]) -> Draft {
     let mut draft = Draft::empty(SHAPE.vocab);
     let mut parent = None;
-    for &token in text {
+    for &token in sequence {
         let node = draft.certain(parent, token);
         draft.certain(parent, token + 1);
         parent = Some(node);
@@ -40,7 +39,7 @@ fn tree(text: &[Token]) -> Draft {
 /// The bits of the logits of a prefill of several blocks of rows, of drafts after
 /// it, and of one decoded token.
 fn bits(model: &dyn LanguageModel) -> Vec<u32> {
-    let text = (0..60).map(|i| i * 31 % 299).collect::<Vec<Token>>();
+    let sequence = (0..60).map(|i| i * 31 % 299).collect::<Vec<Token>>();
     let mut session = model.session().unwrap();
     let mut found = Vec::new();
     for (length, drafted, want) in [
@@ -49,8 +48,9 @@ fn bits(model: &dyn LanguageModel) -> Vec<u32> {
         (44, 9, Want::All),
         (50, 0, Want::Row(Row::CONTEXT)),
     ] {
-        let draft = tree(&text[length..length + drafted]);
-        let work = Work { session: &mut session, context: &text[..length], draft: &draft, want };
+        let draft = tree(&sequence[length..length + drafted]);
+        let work =
+            Work { session: &mut session, context: &sequence[..length], draft: &draft, want };
         for row in evaluate_one(model, work).unwrap().rows {
             let Logits::F32(row) = row else { panic!("a real model's logits are f32") };
             found.extend(row.into_iter().map(f32::to_bits));

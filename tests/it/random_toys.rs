@@ -1,5 +1,4 @@
-//! Random toy pairs: reproducible, valid, and of all the kinds that they are meant
-//! to cover.
+//! Random toy pairs: reproducible, valid, and of all intended kinds.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! A plain Llama in f64: the whole text at once, without a cache.
+//! A plain Llama in f64: the whole sequence at once, without a cache.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Sessions know before their first pass how long their text may become.
+//! Before their first pass, sessions know how long their sequence may become.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -18,15 +18,15 @@ use specdec::model::{
 use specdec::sampling::SamplingParams;
 
 const PROMPT: [Token; 3] = [0, 1, 2];
-/// Slots for the nodes of a tree beside its deepest path.
-const BESIDE: usize = 64;
+/// Slots for the nodes of a tree outside its deepest path.
+const TREE_ROOM: usize = 64;
 /// Slots of a session of the tests' models.
 const SLOTS: usize = 3000;
 
-/// What the cache expected, for every pass over it.
+/// The length that the cache expected, for every pass over it.
 type Passes = Rc<RefCell<Vec<usize>>>;
 
-/// A toy's cache that notes what it expects when a pass asks for it.
+/// A toy's cache that records its expected length in every pass.
 #[derive(Debug)]
 struct NotingCache {
     rows: Box<dyn KvCache>,
@@ -46,7 +46,7 @@ impl KvCache for NotingCache {
         self.rows.copy_row(from, to)
     }
 
-    /// As the native cache does: what was expected stays, whatever the other one expects.
+    /// Like the native cache: the expected length stays, for any expectation of the other one.
     fn copy_rows(&mut self, from: &mut dyn KvCache, slots: Range<usize>) -> Result<bool, Error> {
         self.rows = from.fork(slots.end)?;
         Ok(true)
@@ -90,7 +90,7 @@ impl Noting {
         Self { model: zoo::toy("mixed").unwrap().draft("q").unwrap(), passes: Rc::default() }
     }
 
-    /// What the caches expected in the passes since the last call, each number once.
+    /// The expected lengths in the passes since the last call, without duplicates.
     fn expected(&self) -> Vec<usize> {
         let mut passes = self.passes.take();
         passes.dedup();
@@ -145,13 +145,13 @@ fn finish(mut generation: Generation<'_>, target: &dyn LanguageModel) {
 /// Catches: the target's session or the drafter never learns the length; the prompt is not counted;
 /// the nodes of a tree have no room.
 #[test]
-fn every_session_of_a_text_expects_all_of_it() {
+fn every_session_expects_the_whole_sequence() {
     let (target, draft, oracle) = (Noting::target(), Noting::draft(), Noting::target());
     let tools = Tools { draft: Some(&draft), target: Some(&oracle), texts: None };
     let (mut with_draft, mut with_oracle) = (0, 0);
     for drafter in DRAFTERS.iter().filter(|d| sampled(d.name).build_with(tools).is_ok()) {
         finish(begun(&target, tools, drafter.name, 20), &target);
-        let slots = PROMPT.len() + 20 + BESIDE;
+        let slots = PROMPT.len() + 20 + TREE_ROOM;
         assert_eq!(target.expected(), [slots], "{}", drafter.name);
         let of_drafter = [draft.expected(), oracle.expected()];
         for expected in of_drafter.iter().filter(|expected| !expected.is_empty()) {
@@ -167,14 +167,14 @@ fn every_session_of_a_text_expects_all_of_it() {
 
 /// Catches: room for any length is made at once; a session expects more slots than there can be.
 #[test]
-fn what_may_be_very_long_makes_room_as_it_grows() {
+fn very_long_completions_make_room_as_they_grow() {
     let target = Noting::target();
     for (most, expected) in [(1024, 1024), (1025, 1024), (usize::MAX, 1024), (0, 0)] {
         let mut generation = begun(&target, Tools::default(), "none", most);
         prefill(&mut generation, &target, &RealClock::default()).unwrap();
-        assert_eq!(target.expected(), [PROMPT.len() + expected + BESIDE], "{most}");
+        assert_eq!(target.expected(), [PROMPT.len() + expected + TREE_ROOM], "{most}");
     }
-    // No more than the model has room for.
+    // At most the model's context length.
     let mut session = target.session().unwrap();
     session.expect(SLOTS - 1).unwrap();
     session.cache().as_any();
@@ -183,7 +183,7 @@ fn what_may_be_very_long_makes_room_as_it_grows() {
 
 /// Catches: a session that shares a prompt expects nothing.
 #[test]
-fn a_text_that_shares_anothers_prompt_expects_its_own_length() {
+fn a_sequence_that_shares_a_prompt_expects_its_own_length() {
     let target = Noting::target();
     let mut first = begun(&target, Tools::default(), "none", 200);
     prefill(&mut first, &target, &RealClock::default()).unwrap();
@@ -191,25 +191,25 @@ fn a_text_that_shares_anothers_prompt_expects_its_own_length() {
     second.share_with_one_of(std::iter::once(&mut first)).unwrap();
     target.expected();
     finish(second, &target);
-    assert_eq!(target.expected(), [PROMPT.len() + 30 + BESIDE]);
+    assert_eq!(target.expected(), [PROMPT.len() + 30 + TREE_ROOM]);
     finish(first, &target);
-    assert_eq!(target.expected(), [PROMPT.len() + 200 + BESIDE]);
+    assert_eq!(target.expected(), [PROMPT.len() + 200 + TREE_ROOM]);
 }
 
 /// Catches: a prefill is made without room for the completion.
 #[test]
-fn copies_of_a_prefill_are_made_with_room_for_the_text() {
+fn copies_of_a_prefill_have_room_for_the_completion() {
     let target = Noting::target();
     let clock = RealClock::default();
     let prefilled = Prefilled::new(&target, Who::Target, &PROMPT, &clock).expecting(50);
     let mut session = prefilled.session().unwrap();
     session.cache().as_any();
-    assert_eq!(target.expected(), [50 + BESIDE]);
+    assert_eq!(target.expected(), [50 + TREE_ROOM]);
 }
 
 /// Catches: the first beam alone learns the length.
 #[test]
-fn beams_expect_their_texts() {
+fn beams_expect_their_completions() {
     let (target, draft) = (Noting::target(), Noting::draft());
     let settings = BeamSettings { num_beams: 3, ..BeamSettings::default() };
     let stop = StopRules::max_tokens(6);
@@ -217,8 +217,8 @@ fn beams_expect_their_texts() {
     let method = MethodSpec { drafter: "model".to_owned(), ..MethodSpec::default() };
     let method = method.build(Some(&draft)).unwrap();
     search.run(method, (&mut chance(), &RealClock::default()), &mut NoBeamObserver).unwrap();
-    let slots = PROMPT.len() + 6 + BESIDE;
+    let slots = PROMPT.len() + 6 + TREE_ROOM;
     assert_eq!(draft.expected(), [slots]);
-    // The prompt is read before it is shared.
+    // The prompt is computed before it is shared.
     assert_eq!(target.expected(), [0, slots]);
 }

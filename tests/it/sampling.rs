@@ -1,5 +1,5 @@
-//! From logits to distributions: order, ties, edge cases, and agreement with a reference
-//! that sorts everything.
+//! From logits to distributions: order, ties, edge cases, and agreement with a reference that uses
+//! full sorts.
 
 use proptest::prelude::*;
 use specdec::distribution::{Dist, DistError};
@@ -37,11 +37,11 @@ fn logs(probs: &[f64]) -> Vec<f64> {
 /// The documented order, with a full sort at every step.
 fn reference(logits: &[f64], params: &SamplingParams, history: History<'_>) -> Vec<f64> {
     let mut scores = logits.to_vec();
-    let text = [history.context, history.drafted].concat();
+    let sequence = [history.context, history.drafted].concat();
     for (t, x) in scores.iter_mut().enumerate() {
-        let count = |text: &[u32]| text.iter().filter(|&&seen| seen as usize == t).count() as f64;
-        let new = count(&text[history.prompt_len.min(text.len())..]);
-        if count(&text) > 0.0 {
+        let count = |tokens: &[u32]| tokens.iter().filter(|&&u| u as usize == t).count() as f64;
+        let new = count(&sequence[history.prompt_len.min(sequence.len())..]);
+        if count(&sequence) > 0.0 {
             let r = params.repetition_penalty;
             *x = if *x > 0.0 { *x / r } else { *x * r };
         }
@@ -133,9 +133,9 @@ fn processors_run_in_the_documented_order() {
 }
 
 #[test]
-fn penalties_see_prompt_and_continuation_as_documented() {
+fn penalties_see_prompt_and_completion_as_documented() {
     let logits = [1.0, -1.0, 2.0, 0.5];
-    // Token 2 occurs twice in the continuation, token 1 once more in the prompt.
+    // Token 2 occurs twice in the completion, token 1 once more in the prompt.
     let history = History { prompt_len: 2, context: &[0, 1, 1, 2, 2], drafted: &[] };
     let scores = |change: fn(&mut SamplingParams)| {
         let dist = distribution_after(&logits, params(change), history);
@@ -358,7 +358,7 @@ proptest! {
         top_p in prop_oneof![Just(1.0), 0.05..1.0f64, Just(0.9)],
         min_p in prop_oneof![Just(0.0), 0.0..0.9f64],
         penalties in prop_oneof![Just((1.0, 0.0, 0.0)), (0.5..2.0f64, -0.5..1.0f64, 0.0..1.0f64)],
-        text in proptest::collection::vec(0u32..40, 1..8),
+        sequence in proptest::collection::vec(0u32..40, 1..8),
         split in 0usize..8,
     ) {
         let params = SamplingParams {
@@ -367,7 +367,7 @@ proptest! {
             presence_penalty: penalties.1,
             frequency_penalty: penalties.2,
         };
-        let (context, drafted) = text.split_at(split.min(text.len()));
+        let (context, drafted) = sequence.split_at(split.min(sequence.len()));
         let history = History { prompt_len: context.len() / 2, context, drafted };
         let dist = distribution_after(&scores, params, history);
         for (t, p) in reference(&scores, &params, history).into_iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Sessions: whatever was cached before, the rows equal those of a fresh pass, and
-//! nothing is computed twice.
+//! Sessions: for any cached content, the rows equal those of a fresh pass, and nothing is computed
+//! twice.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,18 +12,19 @@ use specdec::sampling::Logits;
 use specdec::tree::{Draft, NodeId, Row};
 
 const ORDER: usize = 7;
-/// Nodes of a tree that a session has room for beside a full context.
+/// The number of tree nodes for which a session has room in addition to a full context.
 const TREE_SLOTS: usize = 64;
 
-/// A toy whose distributions depend on the last seven tokens, so that a wrong row far
-/// back in the cache is seen as well.
+/// A toy whose distributions depend on the last seven tokens, so that a wrong row far back in the
+/// cache is detected.
 fn long_memory() -> Toy {
     let mut table = BTreeMap::new();
     let mut level = vec![Vec::<Token>::new()];
     for _ in 0..=ORDER {
         for context in &level {
             let key = context.iter().map(Token::to_string).collect::<Vec<_>>().join(",");
-            // Every context has a distribution of its own: it is its own binary number.
+            // Every context has a different distribution, numbered by the context as a binary
+            // number.
             let index = context.iter().fold(1, |n, &t| 2 * n + u64::from(t));
             let p = index as f64 / 1024.0;
             table.insert(key, vec![p, 1.0 - p]);
@@ -44,11 +45,11 @@ enum Step {
     Branch { by: usize, then: Vec<Token> },
     /// A copy of the session takes over.
     Fork,
-    /// Only the tokens are brought up to date.
+    /// Only the tokens are updated.
     Rewind,
 }
 
-/// Which rows are asked for.
+/// The requested rows.
 #[derive(Debug, Clone)]
 enum Rows {
     All,
@@ -56,8 +57,8 @@ enum Rows {
     None,
 }
 
-/// A tree: each node has a token, a parent among the earlier ones (or none), and is
-/// certain, or drawn and perhaps a twin of a sibling.
+/// A tree: each node has a token and a parent among the earlier nodes (or none). It is certain, or
+/// drawn and perhaps a twin of a sibling.
 type Tree = Vec<(Token, usize, bool)>;
 
 fn tokens(most: usize) -> impl Strategy<Value = Vec<Token>> {
@@ -230,15 +231,15 @@ fn every_cached_row_is_part_of_the_state_key() {
 }
 
 #[test]
-fn a_node_attends_to_its_path_at_the_positions_of_plain_text() {
+fn a_node_attends_to_its_path_as_in_a_plain_sequence() {
     let model = long_memory();
     let mut session = model.session().unwrap();
-    // 0 with the children 1 and 0, and beside it 1 with the child 1.
+    // 0 with the children 1 and 0, and its sibling 1 with the child 1.
     let tree = draft(&vec![(0, 0, true), (1, 1, true), (0, 1, true), (1, 0, true), (1, 4, true)]);
     let mut work = Work { session: &mut session, context: &[1, 1], draft: &tree, want: Want::All };
     let step = Session::prepare(&mut work).unwrap();
     let sees = |feed: &Feed| (feed.position, feed.prefix, feed.ancestors.clone());
-    // A path in consecutive slots is a text like any other: no list of ancestors.
+    // A path in consecutive slots is an ordinary sequence: no list of ancestors.
     let expected = [
         (0, 1, vec![]),
         (1, 2, vec![]),
@@ -316,7 +317,7 @@ fn rows_are_not_moved_over_rows_that_are_still_needed() {
 }
 
 #[test]
-fn toys_are_told_apart_by_their_checksums() {
+fn toys_have_different_checksums() {
     let toy = |dist: &[f64]| ToyPair::context_free(dist, dist).target("t").unwrap().info().clone();
     let [fair, unfair, dice] = [&[0.5, 0.5][..], &[0.25, 0.75], &[0.5, 0.25, 0.25]].map(toy);
     assert_ne!(fair.sha256, unfair.sha256);

@@ -11,7 +11,7 @@ use specdec::model::LanguageModel;
 use specdec::sampling::{Sampler, SamplingParams};
 use specdec::tree::{Draft, Siblings};
 
-use crate::asking::{Asking, Told, seeded_draws, spec};
+use crate::asking::{Asking, FinishedRound, seeded_draws, spec};
 use crate::fixtures::{dist, markov, near};
 
 /// After 0 the draft is unsure, after 1 and 2 it is not.
@@ -152,7 +152,7 @@ fn a_round_decides_on_children_up_to_the_one_it_keeps() {
     let draft = branches();
     let reached = |path: &[usize]| {
         let mut found = Vec::new();
-        Told::new(&draft, path).event(|event| found = event.reached());
+        FinishedRound::new(&draft, path).event(|event| found = event.reached());
         found
     };
     assert_eq!(reached(&[]), [0, 1]);
@@ -183,7 +183,7 @@ fn the_overlap_of_a_fork_is_that_of_its_first_child() {
     let mut draft = Draft::empty(3);
     draft.sample_distinct(None, &first, 2, &mut Exhaustive::default());
     let verdict = specdec::round::Verdict { path: vec![1], ..Default::default() };
-    Told::new(&draft, &[1]).event(|event| {
+    FinishedRound::new(&draft, &[1]).event(|event| {
         let event = specdec::round::RoundEvent { targets: &dists, verdict: &verdict, ..*event };
         // Token 0 was drawn from 0.6, 0.4, 0; token 1, which is kept, from itself.
         assert_eq!((event.reached(), event.forks()), (vec![0, 1], vec![None]));

@@ -1,4 +1,4 @@
-//! Statistics, compared with rows counted by hand.
+//! Statistics, compared with counts by hand.
 
 use specdec::rows::{Calibration, CellCosts, PassCost, RoundRow};
 use specdec::statistics::*;

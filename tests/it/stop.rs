@@ -1,4 +1,4 @@
-//! When a generation ends, what is committed, and what is shown.
+//! When a generation ends, and which tokens and text it then has.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ fn spec(drafter: &str, k: usize) -> MethodSpec {
     MethodSpec { drafter: drafter.to_owned(), num_speculative_tokens: k, ..MethodSpec::default() }
 }
 
-/// Notes every round and every piece of text.
+/// Records every round and every piece of text.
 #[derive(Debug, Default)]
 struct Notes {
     /// Proposed, accepted, emitted, truncated, tokens before.
@@ -78,7 +78,7 @@ fn run(
     let mut generation = Generation::new(&models.0, method, prompt, stop, codec).unwrap();
     let mut chance = Seeded::new(Request { seed: 1, prompt: "stop", repeat: 0 });
     let mut notes = Notes::default();
-    // As if another generation had run before this one.
+    // The clock starts as if another generation had run before.
     clock.forward(Who::Target, 1);
     let start = clock.now();
     let totals = generate(&mut generation, &models.0, &mut chance, &clock, &mut notes).unwrap();
@@ -114,7 +114,7 @@ fn the_length_policy_observes_every_round() {
 }
 
 #[test]
-fn text_without_end_tokens_runs_to_max_tokens() {
+fn a_completion_without_end_tokens_has_max_tokens() {
     let run = run(&cycle(3), &spec("model", 2), &[0], StopRules::max_tokens(7), None);
     assert_eq!(run.tokens, [1, 2, 0, 1, 2, 0, 1]);
     assert_eq!(run.stopped, Some(StopReason::MaxTokens));
@@ -180,7 +180,7 @@ fn max_tokens_is_exact_for_every_draft_length() {
 }
 
 #[test]
-fn a_full_context_ends_the_text() {
+fn a_full_context_ends_the_generation() {
     let prompt = (0..1019).map(|i| i % 4).collect::<Vec<_>>();
     for k in [1, 3, 6] {
         for drafter in ["none", "model", "prompt_lookup"] {
@@ -301,7 +301,7 @@ fn every_part_of_a_round_is_timed() {
         Generation::new(&target, method, &[0], StopRules::max_tokens(3), None).unwrap();
     let mut chance = Seeded::new(Request { seed: 1, prompt: "looks", repeat: 0 });
     let totals = generate(&mut generation, &target, &mut chance, &clock, &mut NoObserver).unwrap();
-    // Drafting, the target's pass, verifying, committing, and telling the method about it.
+    // Drafting, the target's pass, verifying, committing, and reporting to the method.
     assert_eq!(totals.decode, Duration::from_micros(3 * 5));
 }
 
@@ -322,32 +322,32 @@ fn a_round_emits_the_accepted_tokens_and_one_more() {
 }
 
 #[test]
-fn greedy_text_is_the_same_with_and_without_a_draft() {
+fn greedy_completions_are_the_same_with_and_without_drafts() {
     let greedy = SamplingParams { temperature: 0.0, ..SamplingParams::default() };
     for toy in zoo::TOYS {
         let pair = (toy.build)();
         let models = (pair.target("t").unwrap(), pair.draft("d").unwrap());
-        let text = |drafter: &str, k| {
+        let tokens = |drafter: &str, k| {
             let spec = MethodSpec { sampling: greedy, ..spec(drafter, k) };
             run(&models, &spec, &[0, 1, 0], StopRules::max_tokens(60), None).tokens
         };
-        let plain = text("none", 1);
+        let plain = tokens("none", 1);
         for k in 1..5 {
-            assert_eq!(text("model", k), plain, "{} K = {k}", toy.name);
-            assert_eq!(text("prompt_lookup", k), plain, "{} K = {k}", toy.name);
+            assert_eq!(tokens("model", k), plain, "{} K = {k}", toy.name);
+            assert_eq!(tokens("prompt_lookup", k), plain, "{} K = {k}", toy.name);
         }
     }
 }
 
 #[test]
-fn texts_with_an_end_token_have_the_target_distribution() {
+fn completions_with_end_tokens_have_the_target_distribution() {
     let pair = zoo::toy("close").unwrap();
     let (target, draft) = (pair.target("close").unwrap(), pair.draft("close").unwrap());
     let sampler = Sampler::new(SamplingParams::default()).unwrap();
     let mut ended = JointDistribution::new();
-    for (text, p) in target_distribution(&target, &sampler, &[0], 5).unwrap() {
-        let end = text.iter().position(|&t| t == 2).map_or(5, |at| at + 1);
-        *ended.entry(text[..end].to_vec()).or_insert(0.0) += p;
+    for (completion, p) in target_distribution(&target, &sampler, &[0], 5).unwrap() {
+        let end = completion.iter().position(|&t| t == 2).map_or(5, |at| at + 1);
+        *ended.entry(completion[..end].to_vec()).or_insert(0.0) += p;
     }
     for drafter in DRAFTERS {
         let tools = Tools { draft: Some(&draft), target: Some(&target), texts: None };

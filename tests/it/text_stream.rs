@@ -1,4 +1,4 @@
-//! Tokens to text, where tokens end inside characters.
+//! Decoding tokens that end inside characters.
 
 use std::cell::Cell;
 

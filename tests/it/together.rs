@@ -1,5 +1,4 @@
-//! Rounds of several generations together: each has the text, the drafts and the logits
-//! that it has alone.
+//! Shared rounds of several generations: each has the same tokens, drafts and logits as alone.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -22,8 +21,8 @@ use specdec::sampling::{Logits, SamplingParams};
 /// Requests that are open at the same time.
 const REQUESTS: u32 = 32;
 
-/// What happened in the rounds of a generation: accepted tokens, passes of the draft model
-/// and the bits of all logits.
+/// The rounds of a generation: accepted tokens, passes of the draft model and the bits of all
+/// logits.
 #[derive(Debug, Default, PartialEq)]
 struct Seen(Vec<(usize, usize, Vec<u32>)>);
 
@@ -51,7 +50,7 @@ impl Asked {
     fn all(drafter: &str) -> Vec<Self> {
         let asked = |number: u32| Self {
             name: format!("request {number}"),
-            // Four requests begin in the same way.
+            // Four requests have a common prefix.
             prompt: (0..1 + number * 7 % 60).map(|i| (i * i + number / 4) % 199).collect(),
             method: MethodSpec {
                 drafter: drafter.to_owned(),
@@ -78,7 +77,7 @@ impl Asked {
         Seeded::new(Request { seed: 3, prompt: &self.name, repeat: 0 })
     }
 
-    /// Its text and rounds without others.
+    /// Its tokens and rounds alone.
     fn alone(&self, pair: [&dyn LanguageModel; 2]) -> (Vec<Token>, Seen) {
         let (mut generation, mut seen) = (self.generation(pair), Seen::default());
         generate(&mut generation, pair[0], &mut self.chance(), &still(), &mut seen).unwrap();
@@ -86,7 +85,7 @@ impl Asked {
     }
 }
 
-/// A clock that does not move: some drafters learn from the times of rounds, which depend on the
+/// A clock that does not advance: some drafters learn from the times of rounds, which depend on the
 /// batch.
 fn still() -> VirtualClock {
     VirtualClock::new(VirtualCosts {
@@ -97,7 +96,7 @@ fn still() -> VirtualClock {
     })
 }
 
-/// A request that is open.
+/// An open request.
 struct Open<'a> {
     number: usize,
     generation: Generation<'a>,
@@ -108,11 +107,11 @@ struct Open<'a> {
 
 impl<'a> Open<'a> {
     fn new(number: usize, asked: &Asked, pair: [&'a dyn LanguageModel; 2]) -> Self {
-        Self::beside(&mut [], number, asked, pair)
+        Self::sharing(&mut [], number, asked, pair)
     }
 
-    /// A request that takes a share in what another one has read, if both begin in the same way.
-    fn beside(
+    /// A request that shares the computed prefix of another one, if they have a common prefix.
+    fn sharing(
         others: &mut [Self],
         number: usize,
         asked: &Asked,
@@ -131,8 +130,8 @@ impl<'a> Open<'a> {
     }
 }
 
-/// Texts and rounds of requests, each of a pair with the same target, that come and go between
-/// rounds, in a changing order; some pause for a round.
+/// The tokens and rounds of requests with the same target. Requests join and leave between rounds,
+/// in a changing order, and some pause for a round.
 fn together<'a>(
     asked: &[Asked],
     pair_of: &dyn Fn(usize) -> [&'a dyn LanguageModel; 2],
@@ -144,7 +143,7 @@ fn together<'a>(
     while made.iter().any(Option::is_none) {
         while next < asked.len() && (open.is_empty() || rng.random_bool(0.7)) {
             let at = rng.random_range(0..=open.len());
-            let begun = Open::beside(&mut open, next, &asked[next], pair_of(next));
+            let begun = Open::sharing(&mut open, next, &asked[next], pair_of(next));
             open.insert(at, begun);
             next += 1;
         }
@@ -169,7 +168,8 @@ fn a_request_has_the_same_rounds_alone_and_among_others() {
         for drafter in DRAFTERS {
             let asked = Asked::all(drafter.name);
             let tools = Tools { draft: Some(pair[1]), target: Some(pair[0]), texts: None };
-            // Some drafters read texts, and some propose what rejection cannot verify.
+            // Some drafters need text files, and some propose drafts that rejection does not
+            // support.
             if asked[0].method.build_with(tools).is_err() {
                 continue;
             }
@@ -185,7 +185,7 @@ fn a_request_has_the_same_rounds_alone_and_among_others() {
 /// Every second request has another draft model.
 /// Catches: the first draft model makes the passes of all.
 #[test]
-fn requests_with_different_draft_models_have_the_rounds_that_they_have_alone() {
+fn requests_with_different_draft_models_keep_their_rounds() {
     let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&Settings::default()).unwrap());
     let settings = Settings { dtype: Some(Dtype::Q8_0), ..Settings::default() };
     let other = SMALL_PAIR[1].model(&settings).unwrap();
@@ -196,11 +196,11 @@ fn requests_with_different_draft_models_have_the_rounds_that_they_have_alone() {
     }
 }
 
-/// A source of random numbers that keeps the rounds that it was told of.
+/// A source of random numbers that records the rounds that were begun.
 #[derive(Debug)]
-struct Told(Seeded, Vec<u64>);
+struct RoundLog(Seeded, Vec<u64>);
 
-impl Chance for Told {
+impl Chance for RoundLog {
     fn begin_round(&mut self, round: u64) {
         self.0.begin_round(round);
         self.1.push(round);
@@ -219,7 +219,7 @@ impl Chance for Told {
     }
 }
 
-/// Random numbers go by the rounds of a request's own text, whenever it joins.
+/// Random numbers depend on the number of a request's own rounds, no matter when it joins.
 /// Catches: every round of a batch draws the numbers of round 0.
 #[test]
 fn a_request_draws_the_numbers_of_its_own_rounds() {
@@ -227,21 +227,21 @@ fn a_request_draws_the_numbers_of_its_own_rounds() {
     let pair = [&*target, &*draft];
     let asked = Asked { max_tokens: 24, ..Asked::all("none")[1].clone() };
     let mut open = (0..2).map(|i| Open::new(i, &asked, pair)).collect::<Vec<_>>();
-    let mut told = [0, 1].map(|_| Told(asked.chance(), Vec::new()));
+    let mut logs = [0, 1].map(|_| RoundLog(asked.chance(), Vec::new()));
     for round in 0..5 {
-        let joined = open.iter_mut().zip(&mut told).take(if round < 2 { 1 } else { 2 });
+        let joined = open.iter_mut().zip(&mut logs).take(if round < 2 { 1 } else { 2 });
         let mut lanes =
-            joined.map(|(open, told)| Lane { chance: told, ..open.lane() }).collect::<Vec<_>>();
+            joined.map(|(open, log)| Lane { chance: log, ..open.lane() }).collect::<Vec<_>>();
         for lane in &mut lanes {
             assert!(lane.generation.begin(lane.totals.decode).is_none());
         }
         let rounds = one_round_together(&mut lanes, pair[0], &still()).unwrap();
         rounds.into_iter().for_each(|round| round.unwrap());
     }
-    assert_eq!(told.map(|told| told.1), [vec![0, 1, 2, 3, 4], vec![0, 1, 2]]);
+    assert_eq!(logs.map(|log| log.1), [vec![0, 1, 2, 3, 4], vec![0, 1, 2]]);
 }
 
-/// A lane that fails leaves the others as they are.
+/// A failing lane does not affect the others.
 /// Catches: a lane that fails fails all lanes.
 #[test]
 fn a_lane_that_fails_does_not_stop_the_others() {
@@ -266,7 +266,7 @@ fn a_lane_that_fails_does_not_stop_the_others() {
     assert_eq!(rounds[1].as_ref().unwrap_err().to_string(), "the disk is full");
 }
 
-/// Under the virtual clock a round costs what all its rows cost, for every lane in it.
+/// Under the virtual clock, a round costs the sum of all its rows, for every lane in it.
 /// Catches: each lane is charged the whole round.
 #[test]
 fn a_shared_round_takes_the_time_of_all_its_rows() {

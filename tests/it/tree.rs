@@ -117,7 +117,7 @@ fn outcomes(grow: impl Fn(&mut Draft, &mut Exhaustive)) -> Vec<(Draft, f64)> {
 }
 
 /// The tokens of each outcome with its probability; dyadic distributions make it exact.
-fn texts(outcomes: &[(Draft, f64)]) -> Vec<(Vec<u32>, f64)> {
+fn sequences(outcomes: &[(Draft, f64)]) -> Vec<(Vec<u32>, f64)> {
     let tokens = |draft: &Draft| draft.nodes().iter().map(|n| n.token).collect::<Vec<_>>();
     outcomes.iter().map(|(draft, weight)| (tokens(draft), *weight)).collect()
 }
@@ -135,7 +135,7 @@ fn distinct_children_are_drawn_without_replacement() {
         (vec![2, 0], 0.25 * (0.5 / 0.75)),
         (vec![2, 1], 0.25 * (0.25 / 0.75)),
     ];
-    assert_eq!(texts(&two), expected);
+    assert_eq!(sequences(&two), expected);
     for (draft, _) in &two {
         assert_eq!(draft.siblings(None), Siblings::Distinct);
         assert!(draft.shape().only(&[Siblings::Distinct]));
@@ -145,26 +145,26 @@ fn distinct_children_are_drawn_without_replacement() {
     // Only two tokens are possible, so there is no third child.
     let three =
         outcomes(|draft, chance| draft.sample_distinct(None, &self::distribution(), 3, chance));
-    assert_eq!(texts(&three), [(vec![0, 1], 0.25), (vec![1, 0], 0.75)]);
+    assert_eq!(sequences(&three), [(vec![0, 1], 0.25), (vec![1, 0], 0.75)]);
     let none = outcomes(|draft, chance| draft.sample_distinct(None, &dist, 0, chance));
-    assert_eq!(texts(&none), [(vec![], 1.0)]);
+    assert_eq!(sequences(&none), [(vec![], 1.0)]);
 }
 
 #[test]
 fn the_last_child_is_drawn_from_the_tokens_that_are_not_listed() {
     let dist = Rc::new(Dist::from_probs(vec![0.25, 0.5, 0.25]).unwrap());
     let two = outcomes(|draft, chance| draft.sample_last(None, &dist, 2, chance));
-    assert_eq!(texts(&two), [(vec![1, 0], 0.5), (vec![1, 2], 0.5)]);
+    assert_eq!(sequences(&two), [(vec![1, 0], 0.5), (vec![1, 2], 0.5)]);
     for (draft, _) in &two {
         assert_eq!(draft.siblings(None), Siblings::LastSampled);
         assert!(matches!(draft.node(0).origin, Origin::Certain));
         assert!(matches!(&draft.node(1).origin, Origin::Sampled(rest) if rest.p(1) == 0.0));
     }
     let one = outcomes(|draft, chance| draft.sample_last(None, &dist, 1, chance));
-    assert_eq!(texts(&one), [(vec![0], 0.25), (vec![1], 0.5), (vec![2], 0.25)]);
+    assert_eq!(sequences(&one), [(vec![0], 0.25), (vec![1], 0.5), (vec![2], 0.25)]);
     // The listed tokens may be all that are possible.
     let all = outcomes(|draft, chance| draft.sample_last(None, &self::distribution(), 4, chance));
-    assert_eq!(texts(&all), [(vec![1, 0], 1.0)]);
+    assert_eq!(sequences(&all), [(vec![1, 0], 1.0)]);
 }
 
 #[test]
@@ -172,15 +172,15 @@ fn the_most_probable_token_is_one_of_two_hub_children() {
     let dist = Rc::new(Dist::from_probs(vec![0.25, 0.5, 0.25]).unwrap());
     let pairs = outcomes(|draft, chance| draft.sample_hub(None, &dist, chance));
     let expected = [(vec![0, 1], 0.25), (vec![1, 0], 0.25), (vec![1, 2], 0.25), (vec![2, 1], 0.25)];
-    assert_eq!(texts(&pairs), expected);
+    assert_eq!(sequences(&pairs), expected);
     assert!(pairs.iter().all(|(draft, _)| draft.siblings(None) == Siblings::Hub));
     let certain = Rc::new(Dist::one_hot(3, 2));
     let alone = outcomes(|draft, chance| draft.sample_hub(None, &certain, chance));
-    assert_eq!(texts(&alone), [(vec![2], 1.0)]);
+    assert_eq!(sequences(&alone), [(vec![2], 1.0)]);
 }
 
-/// A race is decided by its position and list, whatever the node; two lists
-/// that agree propose once.
+/// A race is decided by its position and list, for any node; two lists with the same winner propose
+/// it once.
 #[test]
 fn raced_children_are_the_winners_of_their_lists() {
     let dist = Rc::new(Dist::from_probs(vec![0.25, 0.5, 0.25]).unwrap());

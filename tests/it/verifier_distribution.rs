@@ -1,6 +1,6 @@
-//! One round of every verifier on small random distributions, by enumeration: its
-//! distribution, how much it accepts, and at which sites it draws. Without a model and
-//! a decoding loop, a mistake is found in milliseconds and is easy to locate.
+//! One round of every verifier on small random distributions, by enumeration: its distribution, its
+//! acceptance, and the sites of its draws. Without a model and a decoding loop, a mistake is found
+//! in milliseconds and is easy to locate.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,35 +23,35 @@ const DEPTH: usize = 2;
 /// Sums of a few hundred products of doubles: rounding stays below 1e-14.
 const TOLERANCE: f64 = 1e-12;
 
-/// A distribution after every text of up to [`DEPTH`] tokens.
+/// A distribution after every prefix of up to [`DEPTH`] tokens.
 struct Table(BTreeMap<Vec<Token>, Rc<Dist>>);
 
 impl Table {
     /// Small integer weights, a third of them zero.
     fn random(rng: &mut ChaCha8Rng) -> Self {
         let mut dists = BTreeMap::new();
-        let mut texts = vec![vec![]];
-        while let Some(text) = texts.pop() {
-            dists.insert(text.clone(), random_distribution(VOCAB, rng));
-            if text.len() < DEPTH {
-                texts.extend((0..VOCAB as Token).map(|t| [&text[..], &[t]].concat()));
+        let mut prefixes = vec![vec![]];
+        while let Some(prefix) = prefixes.pop() {
+            dists.insert(prefix.clone(), random_distribution(VOCAB, rng));
+            if prefix.len() < DEPTH {
+                prefixes.extend((0..VOCAB as Token).map(|t| [&prefix[..], &[t]].concat()));
             }
         }
         Self(dists)
     }
 
-    fn after(&self, text: &[Token]) -> &Rc<Dist> {
-        &self.0[text]
+    fn after(&self, prefix: &[Token]) -> &Rc<Dist> {
+        &self.0[prefix]
     }
 
-    /// Adds the distributions of all continuations of `text` to [`DEPTH`] + 1 tokens.
-    fn complete(&self, text: &[Token], weight: f64, joint: &mut BTreeMap<Vec<Token>, f64>) {
-        if text.len() > DEPTH {
-            *joint.entry(text.to_vec()).or_insert(0.0) += weight;
+    /// Adds the distributions of all continuations of `prefix` to [`DEPTH`] + 1 tokens.
+    fn complete(&self, prefix: &[Token], weight: f64, joint: &mut BTreeMap<Vec<Token>, f64>) {
+        if prefix.len() > DEPTH {
+            *joint.entry(prefix.to_vec()).or_insert(0.0) += weight;
             return;
         }
-        for (token, p) in self.after(text).support() {
-            self.complete(&[text, &[token]].concat(), weight * p, joint);
+        for (token, p) in self.after(prefix).support() {
+            self.complete(&[prefix, &[token]].concat(), weight * p, joint);
         }
     }
 }
@@ -91,8 +91,8 @@ fn tree(q: &Table, kind: Siblings, counts: &[usize], chance: &mut dyn Chance) ->
     for &count in counts {
         let known = draft.len();
         for at in level {
-            let text = at.map_or_else(Vec::new, |id| draft.tokens_to(id));
-            grow(&mut draft, at, q.after(&text), (kind, count), chance);
+            let prefix = at.map_or_else(Vec::new, |id| draft.tokens_to(id));
+            grow(&mut draft, at, q.after(&prefix), (kind, count), chance);
         }
         level = (known..draft.len()).map(Some).collect();
     }
@@ -100,12 +100,12 @@ fn tree(q: &Table, kind: Siblings, counts: &[usize], chance: &mut dyn Chance) ->
 }
 
 fn rows(p: &Table, draft: &Draft) -> Vec<Dist> {
-    let texts = (0..draft.len()).map(|id| draft.tokens_to(id));
-    let after = |text: Vec<Token>| Dist::clone(p.after(&text));
-    [vec![]].into_iter().chain(texts).map(after).collect()
+    let prefixes = (0..draft.len()).map(|id| draft.tokens_to(id));
+    let after = |prefix: Vec<Token>| Dist::clone(p.after(&prefix));
+    [vec![]].into_iter().chain(prefixes).map(after).collect()
 }
 
-/// Walks every outcome and notes the sites of its draws.
+/// Enumerates every outcome and records the sites of its draws.
 #[derive(Debug, Default)]
 struct Addressed {
     walk: Exhaustive,
@@ -222,7 +222,7 @@ fn supported(class: Class) -> Vec<(Box<dyn Verifier>, Siblings, &'static [usize]
 
 /// Guarantee D: a round, continued by the target, has the target's joint distribution.
 #[test]
-fn class_d_verifiers_have_the_target_distribution_on_random_tables() {
+fn class_d_verifiers_keep_the_distribution_on_random_tables() {
     let methods = supported(Class::D);
     assert!(methods.len() > 40, "{}", methods.len());
     for [p, q] in &tables(2026) {
@@ -234,10 +234,10 @@ fn class_d_verifiers_have_the_target_distribution_on_random_tables() {
                 let kept = verdict.path.iter().map(|&id| draft.node(id).token);
                 p.complete(&kept.chain([verdict.next]).collect::<Vec<_>>(), weight, &mut joint);
             });
-            for text in joint.keys().chain(expected.keys()) {
-                let of = |dist: &BTreeMap<_, f64>| dist.get(text).copied().unwrap_or(0.0);
+            for prefix in joint.keys().chain(expected.keys()) {
+                let of = |dist: &BTreeMap<_, f64>| dist.get(prefix).copied().unwrap_or(0.0);
                 let error = (of(&joint) - of(&expected)).abs();
-                assert!(error < TOLERANCE, "{verifier:?} {kind:?} {counts:?} {text:?}: {error}");
+                assert!(error < TOLERANCE, "{verifier:?} {kind:?} {counts:?} {prefix:?}: {error}");
             }
         }
     }
@@ -291,7 +291,7 @@ fn k_seq(p: &Dist, q: &Dist, k: usize) -> f64 {
     any(high)
 }
 
-/// What the pairs carry to all tokens but the hub, and the hub's share of the rest.
+/// The mass that pairs transport to all tokens but the hub, and the hub's share of the rest.
 fn spechub(p: &Dist, q: &Dist) -> f64 {
     let hub = q.argmax();
     let odds = q.p(hub) / (1.0 - q.p(hub));
@@ -301,10 +301,9 @@ fn spechub(p: &Dist, q: &Dist) -> f64 {
     moved + p.p(hub).min(pairs - moved)
 }
 
-/// Exact verifiers differ in how much they accept: never more than the best coupling,
-/// and as much as their papers say.
+/// The acceptance of exact verifiers: never above the best coupling, and as in their papers.
 #[test]
-fn acceptance_matches_the_closed_form_and_stays_below_the_ceiling() {
+fn acceptance_matches_closed_forms_below_the_ceiling() {
     let mut compared = BTreeMap::<&str, usize>::new();
     for (i, [p, q]) in tables(7).iter().enumerate() {
         for entry in VERIFIERS.iter().filter(|entry| entry.build.class == Class::D) {
@@ -359,8 +358,8 @@ fn greedy_multi_and_spechub_accept_as_much_as_their_papers_say() {
     }
 }
 
-/// Guarantee P: the tokens are those of the races at their positions, whatever
-/// was drafted, and a draft raced on one of the same lists is often kept.
+/// Guarantee P: for any draft, the tokens are the winners of the races at their positions, and a
+/// draft raced on one of the same lists is often kept.
 #[test]
 fn gumbel_emits_the_race_winner_at_every_position() {
     const START: usize = 5;
@@ -375,9 +374,9 @@ fn gumbel_emits_the_race_winner_at_every_position() {
                 for depth in 0..DEPTH {
                     let known = draft.len();
                     for at in level {
-                        let text = at.map_or_else(Vec::new, |id| draft.tokens_to(id));
+                        let prefix = at.map_or_else(Vec::new, |id| draft.tokens_to(id));
                         for list in 0..lists {
-                            draft.race(at, q.after(&text), (START + depth, list), &mut chance);
+                            draft.race(at, q.after(&prefix), (START + depth, list), &mut chance);
                         }
                     }
                     level = (known..draft.len()).map(Some).collect();

@@ -63,7 +63,7 @@ fn a_certain_token_is_accepted_with_its_probability_under_p() {
 }
 
 #[test]
-fn drafts_are_always_accepted_if_p_equals_q_and_never_if_p_is_zero() {
+fn drafts_are_accepted_if_p_equals_q_and_rejected_if_p_is_zero() {
     let dist = dist(&[0.3, 0.7]);
     let mut chance = Exhaustive::default();
     let mut draft = Draft::empty(2);
@@ -134,8 +134,8 @@ fn lenient_rejection_matches_its_closed_form() {
     near(&dist, &[0.5, 0.3, 0.2]);
 }
 
-/// Cai et al. 2024: a token is kept if p(x) > min(ε, δ·exp(−H)), without a coin,
-/// and what follows is drawn from p.
+/// Cai et al. 2024: a token is kept if p(x) > min(ε, δ·exp(−H)), without a coin, and the next token
+/// is drawn from p.
 #[test]
 fn typical_acceptance_keeps_only_tokens_above_its_threshold() {
     let p = dist(&[0.5, 0.25, 0.25, 0.0]);
@@ -212,7 +212,7 @@ fn spechub_is_exact_if_the_draft_is_almost_certain() {
         }
         let (dist, kept) = first_token(&found, 3);
         near(&dist, &[0.2, 0.5, 0.3]);
-        // Each of the others is in half of the pairs, enough to keep all of its 0.5 or 0.3.
+        // Each other token is in half of the pairs, enough to keep all of its 0.5 or 0.3.
         near(&[kept], &[1.0]);
         let fell = found.iter().filter(|(_, verdict, _)| verdict.residual_fallbacks > 0);
         // A probability of one may be rounded to just below one, and then no residual is left.
@@ -220,15 +220,15 @@ fn spechub_is_exact_if_the_draft_is_almost_certain() {
     }
 }
 
-/// What a verifier says about itself, called through the trait.
-fn told(verifier: impl Verifier, shape: &DraftShape) -> (bool, Option<usize>, Siblings) {
+/// The properties of a verifier, called through the trait.
+fn properties(verifier: impl Verifier, shape: &DraftShape) -> (bool, Option<usize>, Siblings) {
     (verifier.supports(shape), verifier.coupling(), verifier.siblings())
 }
 
-/// Verifiers that draw randomness of their own do not support coupled drafts, and
-/// verifiers for one kind of siblings do not support the other kinds.
+/// Verifiers with independent randomness do not support coupled drafts, and verifiers for one kind
+/// of siblings do not support the other kinds.
 #[test]
-fn verifiers_support_what_they_are_exact_for() {
+fn verifiers_support_only_drafts_for_which_they_are_exact() {
     let couple = |mut shape: DraftShape| {
         shape.coupled = true;
         shape
@@ -240,7 +240,7 @@ fn verifiers_support_what_they_are_exact_for() {
         assert_eq!(verifier.supports(&coupled), races, "{}", entry.name);
         assert_eq!(verifier.coupling(), races.then_some(1), "{}", entry.name);
         // A reference to a verifier is that verifier.
-        let found = told(&*verifier, &coupled);
+        let found = properties(&*verifier, &coupled);
         assert_eq!(found, (races, verifier.coupling(), verifier.siblings()), "{}", entry.name);
         let own: &[Siblings] = match entry.name {
             "k_seq" => &[Siblings::Independent],
@@ -259,7 +259,7 @@ fn verifiers_support_what_they_are_exact_for() {
     let gumbel = VERIFIERS.iter().find(|entry| entry.name == "gumbel").unwrap();
     let lists = lists.of(gumbel.params).unwrap();
     let three = (gumbel.build.make)(&lists);
-    assert_eq!(told(&*three, &coupled).1, Some(3));
+    assert_eq!(properties(&*three, &coupled).1, Some(3));
 }
 
 /// Distributions are normalised to within 1e-9, so q can be a little above p everywhere:

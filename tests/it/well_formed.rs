@@ -1,4 +1,4 @@
-//! Whether a text is well-formed XML, as far as figures need: elements, attributes, text
+//! Checks that a string is well-formed XML, as far as figures need it: elements, attributes, text
 //! and comments, but no declarations.
 
 /// Whether XML 1.0 allows a character.
@@ -6,7 +6,7 @@ fn allowed(c: char) -> bool {
     matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
 }
 
-/// Whether a text holds no markup, and every `&` in it begins a reference.
+/// Whether a string contains no markup, and every `&` in it begins a reference.
 fn is_text(text: &str) -> bool {
     let reference = |rest: &str| {
         let name = rest.split_once(';').map_or("", |(name, _)| name);
@@ -16,7 +16,7 @@ fn is_text(text: &str) -> bool {
     !text.contains(['<', '>']) && text.split('&').skip(1).all(reference)
 }
 
-/// Whether the inside of a tag is a name and attributes, each with its value in quotes.
+/// Whether the inside of a tag is a name followed by attributes with quoted values.
 fn is_tag(tag: &str) -> bool {
     let name = |text: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_:".contains(c))
@@ -35,7 +35,7 @@ fn is_tag(tag: &str) -> bool {
     name(head)
 }
 
-/// Says what is wrong, if anything is.
+/// Reports what is wrong, if anything.
 pub(crate) fn well_formed(xml: &str) -> Result<(), String> {
     if let Some(c) = xml.chars().find(|&c| !allowed(c)) {
         return Err(format!("{c:?} is no character of XML"));

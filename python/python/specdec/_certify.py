@@ -41,7 +41,7 @@ class Bug:
     imitates: str
     #: Total variation between its law and the law that was found.
     tv: float
-    #: Cases in which both have the same law, of all.
+    #: Cases in which both have the same distribution, of all.
     cases: tuple[int, int]
 
 
@@ -84,7 +84,7 @@ class Certificate:
     worst: Optional[Witness]
     #: What it did that no verifier may do.
     fault: Optional[str]
-    #: The known bug with the same law; else `closest_bug` has the closest one.
+    #: The known bug with the same distribution; else `closest_bug` has the closest one.
     likely_bug: Optional[Bug]
     closest_bug: Optional[Bug]
     #: How rounds were sampled; None if all outcomes were enumerated.
@@ -137,7 +137,8 @@ def certify(
 
     - `rng.choose(weights)` draws an index. A function that asks for nothing else is *enumerated*:
       every draft and every outcome, in pairs of p and q that are easy, close, truncated or
-      disjoint. The joint law of the next k + 1 tokens is the target's to `bar` (1e-12), or not.
+      disjoint. The joint distribution of the next k + 1 tokens is the target's to `bar` (1e-12),
+      or not.
     - `rng.uniform()`, and `rng.generator`, a `numpy.random.Generator`: a function that asks for
       these is *sampled*, with so many rounds that one that is off by a total variation of
       `detect` is refuted in nine of ten runs (or with `rounds` of them, from `seed` on); an exact

@@ -1,4 +1,4 @@
-//! `specdec certify --external`: a verifier that is another program.
+//! `specdec certify --external`: certifies a verifier in another program.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use crate::exactness::external::{
 use crate::experiment::Provenance;
 use crate::shown;
 
-/// Options for a verifier that is another program.
+/// Options for a verifier in another program.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "A verifier of your own")]
 pub(super) struct ExternalArgs {
-    /// A program that verifies: it reads rounds from standard input and writes its decisions to
+    /// A verifier program, which reads rounds from standard input and writes its decisions to
     /// standard output, as JSON lines
     ///
-    /// The command is split into words as a shell does it. One that decides by {"choose": weights}
-    /// alone is enumerated; one that asks for {"uniform": n} is sampled.
+    /// The command is split into words as by a shell. A program that decides only by {"choose":
+    /// weights} is enumerated; one that requests {"uniform": n} is sampled.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = [
         "method", "full", "target", "draft", "tokens", "prompts",
     ])]
@@ -36,12 +36,12 @@ pub(super) struct ExternalArgs {
     #[arg(long, short = 'k', value_name = "K", default_value_t = 3, value_parser = count,
         requires = "external")]
     num_speculative_tokens: usize,
-    /// What it computes with, f64 or f32: how far off rounding may be
+    /// The verifier's precision, f64 or f32, which decides how large rounding errors may be
     #[arg(long, value_name = "NAME", default_value = "f64", value_parser = precision,
         requires = "external")]
     precision: ExternalPrecision,
-    /// The total variation that sampling is to find in nine of ten runs, which decides on the
-    /// number of rounds
+    /// The total variation that sampling must detect in nine of ten runs; it determines the number
+    /// of rounds
     #[arg(long, value_name = "TV", default_value_t = 0.01, requires = "external")]
     detect: f64,
     /// Sample this number of rounds
@@ -50,7 +50,7 @@ pub(super) struct ExternalArgs {
     /// Seed of sampled rounds
     #[arg(long, value_name = "N", default_value_t = 0, requires = "external")]
     seed: u64,
-    /// How long the program may take for an answer; loading its libraries is part of the first
+    /// Time limit of an answer; the first includes loading the program's libraries
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds,
         requires = "external")]
     time_limit: f64,
@@ -71,7 +71,7 @@ fn seconds(text: &str) -> Result<f64, String> {
     seconds.ok_or_else(|| "allowed is a number of seconds from 0.01 to 86400".to_owned())
 }
 
-/// A certificate, where it comes from and what it is about.
+/// A certificate with its provenance and command.
 #[derive(Serialize)]
 struct ExternalFile<'c> {
     #[serde(flatten)]
@@ -81,7 +81,7 @@ struct ExternalFile<'c> {
     certificate: &'c ExternalCertificate,
 }
 
-/// Certifies the verifier: prints the table and the verdict.
+/// Certifies the verifier and prints the table and the verdict.
 ///
 /// # Errors
 /// If the program cannot be started, an option is out of range, or the verifier is not exact.

@@ -16,12 +16,12 @@ use super::output;
 use super::some_prompts::SomePrompts;
 use crate::distribution::Token;
 use crate::exactness::mutants::mutants;
-use crate::exactness::{Certificate, CertifyOptions, PAIR_TEXT, PairSample, certify};
+use crate::exactness::{Certificate, CertifyOptions, PAIR_TOKENS, PairSample, certify};
 use crate::experiment::Provenance;
 use crate::pair::Pair;
 use crate::terminal::{self, Progress};
 
-/// Tokens that are sampled from a pair unless the option says otherwise.
+/// Default number of tokens to sample from a pair.
 const TOKENS: usize = 4000;
 
 /// Options of `specdec certify`.
@@ -35,24 +35,24 @@ Examples:
   specdec certify --target big.gguf --draft small.gguf --method block+model --tokens 20000
   specdec certify --external \"python verifier.py\"
 
-Every supported method is enumerated on toy models, over every outcome of every draw: the joint
+Every supported method is enumerated on toy models with every outcome of every draw: the joint
 distribution of several tokens must equal the target's to 1e-12. Seeded generations are sampled and
 their draws audited. Known-wrong methods must be refuted in the same run, or the command fails.
-With --target or --draft, and with --full, texts of 16 tokens are also sampled from a pair of models,
-and the place of every token in the target's own distribution is tested for uniformity; the table
-says how far off a method would have to be to be found out. Without --method this is done with the
-first lossless and the first seed-exact verifier, with --method with all that it names.
+With --target or --draft, and with --full, completions of 16 tokens are sampled from a pair of
+models, and the place of every token in the target's distribution is tested for uniformity. The
+table states the total variation that would be detected. Without --method, this test uses the first
+lossless and the first seed-exact verifier; with --method, all named ones.
 Without --method, the certificate is also written to OUT/certificate/DATE (DATE-quick without
 --full), as certificate.json, certificate.md and certified.csv.
-With --external a verifier of your own is certified, and nothing else: docs/external.md describes
-how it is asked.")]
+With --external, only your own verifier is certified. docs/external.md describes the protocol.")]
 pub(super) struct CertifyArgs {
     /// Certify only this method: a verifier, drafter or length policy, or several joined by "+",
     /// as in "rejection+model"; repeatable
     #[arg(long, value_name = "NAME")]
     method: Vec<String>,
 
-    /// Cover every combination of method, sampling, toy and K, instead of every pair of them
+    /// Cover every combination of method, sampling setting, toy and K, instead of every pair of
+    /// these
     #[arg(long)]
     full: bool,
 
@@ -62,8 +62,8 @@ pub(super) struct CertifyArgs {
     #[command(flatten)]
     prompts: SomePrompts,
 
-    /// Tokens to sample from a pair, with each method and kind of sampling
-    /// [default: 4000]
+    /// Number of tokens to sample from a pair, with each method and sampling setting [default:
+    /// 4000]
     #[arg(long, value_name = "N", value_parser = count)]
     tokens: Option<usize>,
 
@@ -74,22 +74,22 @@ pub(super) struct CertifyArgs {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
-    /// Results folder in which the certificate of all methods is written
+    /// Results folder for the certificate of all methods
     #[arg(long, value_name = "DIR", default_value = "results")]
     out: PathBuf,
 }
 
-/// Runs the command: prints the table of methods and of known-wrong methods.
+/// Runs the command and prints the tables of methods and of known-wrong methods.
 ///
 /// # Errors
 /// If a method is unknown, a file cannot be written, or a check fails.
 pub(super) fn run(args: &CertifyArgs) -> Result<()> {
-    // Recorded before the run: the sources may change while it lasts.
+    // Recorded before the run, because the sources may change during it.
     let provenance = Provenance::now();
     if let Some(command) = &args.external.external {
         return external::run(command, &args.external, provenance, args.json.as_deref());
     }
-    // A model that cannot be loaded ends the command before it takes any time.
+    // The models are loaded first, so that a missing model fails at once.
     let pair = pair(args)?;
     let sample = pair.as_ref().and_then(|(pair, names, prompts)| {
         let (names, draft, tokens) =
@@ -101,7 +101,7 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     let certificate =
         certify(&options, &mut |progress| shown.reach(progress.done, progress.total, ""))?;
     drop(shown);
-    // Even if the reader of the table has closed the pipe, the certificate is written.
+    // The certificate is written even if the reader of the table has closed the pipe.
     let shown = output::write(&certificate.table());
     let file = CertificateFile { provenance, certificate: &certificate };
     if let Some(path) = &args.json {
@@ -121,20 +121,20 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
 /// A pair, the names of its models, and prompts.
 type PairWithPrompts = (Pair, [String; 2], Vec<Vec<Token>>);
 
-/// The pair whose texts are to be sampled, with its prompts, if there is one.
+/// The pair to sample from, with its prompts, if there is one.
 fn pair(args: &CertifyArgs) -> Result<Option<PairWithPrompts>> {
     if !args.full && args.models.target.is_none() && args.models.draft.is_none() {
         if args.tokens.is_some() || args.prompts.are_named() {
-            bail!("--tokens and --prompts are for texts of a pair: name it with --target, --draft");
+            bail!("--tokens and --prompts apply to a pair: name it with --target, --draft");
         }
         return Ok(None);
     }
     let (pair, (target, draft)) = open_pair(&args.models, false, true)?;
-    let prompts = args.prompts.tokens(&pair, PAIR_TEXT)?;
+    let prompts = args.prompts.tokens(&pair, PAIR_TOKENS)?;
     Ok(Some((pair, [target, draft.unwrap_or_default()], prompts)))
 }
 
-/// A certificate and its provenance, as it is written to files.
+/// A certificate with its provenance, as written to files.
 #[derive(Debug)]
 struct CertificateFile<'c> {
     provenance: Provenance,

@@ -1,4 +1,5 @@
-//! A verifier that is another program, asked by JSON lines. `docs/external.md` describes them.
+//! A verifier in another program, which communicates by JSON lines. `docs/external.md` describes
+//! the protocol.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -14,18 +15,19 @@ use crate::error::Error;
 use crate::exactness::external::{ExternalChance, ExternalRound, ExternalVerifier};
 use crate::shown;
 
-/// The longest line of the program, in bytes.
+/// The maximum length of a line from the program, in bytes.
 const LONGEST: u64 = 1 << 20;
-/// The most answers that are written before their questions: fewer than fill a pipe.
+/// The maximum number of results sent before they are requested: fewer than fill a pipe.
 const MOST_AHEAD: usize = 1000;
-/// The most uniform numbers of one answer.
+/// The maximum number of uniform numbers per request.
 const MOST_UNIFORMS: usize = 100_000;
-/// How long a program may take to end when its input has ended, or to be seen to have ended.
+/// The time that a program may take to exit after its input ends, or that its exit may take to be
+/// noticed.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How much of what the program wrote is quoted, in characters.
+/// The maximum number of quoted characters of the program's output.
 const QUOTED: usize = 200;
 
-/// What the program is told.
+/// The messages to the program.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum ToProgram<'m> {
@@ -34,7 +36,7 @@ enum ToProgram<'m> {
     Uniform(Vec<f64>),
 }
 
-/// What the program may answer.
+/// The messages from the program.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum FromProgram {
@@ -47,21 +49,21 @@ enum FromProgram {
 #[derive(Debug)]
 pub(super) struct ProcessVerifier {
     child: Child,
-    /// Its standard input, until it is to end.
+    /// Its standard input, until the program should exit.
     input: Option<ChildStdin>,
     lines: Receiver<Vec<u8>>,
     limit: Duration,
 }
 
 impl ProcessVerifier {
-    /// Starts a program, whose first word is its name. Its standard error is that of this one.
+    /// Starts a program; the first word is its name. It inherits standard error.
     ///
     /// # Errors
     /// If it cannot be started.
     pub(super) fn start(words: &[String], limit: Duration) -> Result<Self> {
         let mut child = Command::new(&words[0])
             .args(&words[1..])
-            // Else a Python program that does not flush its output would wait for ever.
+            // Without this, a Python program that does not flush its output would hang.
             .env("PYTHONUNBUFFERED", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -70,23 +72,23 @@ impl ProcessVerifier {
         let (send, lines) = sync_channel(1);
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let started = Self { child, input, lines, limit };
-        // A read cannot be given a time limit, waiting for a thread can.
+        // Reads have no time limit, but waiting for a thread has.
         let output = output.context("the program has no standard output")?;
         Builder::new()
-            .spawn(move || pass_on(output, &send))
+            .spawn(move || forward(output, &send))
             .context("cannot start a thread that reads the program's output")?;
         Ok(started)
     }
 
-    fn tell(&mut self, messages: &[ToProgram<'_>]) -> Result<(), Error> {
+    fn send(&mut self, messages: &[ToProgram<'_>]) -> Result<(), Error> {
         let mut lines = Vec::new();
         for message in messages {
             serde_json::to_writer(&mut lines, message)
                 .map_err(|error| Error::input(format!("a round cannot be written: {error}")))?;
             lines.push(b'\n');
         }
-        let told = self.input.as_mut().map(|input| input.write_all(&lines));
-        match told {
+        let sent = self.input.as_mut().map(|input| input.write_all(&lines));
+        match sent {
             Some(Ok(())) => Ok(()),
             _ => Err(self.ended()),
         }
@@ -117,7 +119,7 @@ impl ProcessVerifier {
         })
     }
 
-    /// Says that the program has ended, if it has.
+    /// The error for a program that has ended or closed its pipes.
     fn ended(&mut self) -> Error {
         let status = self.wait(PATIENCE);
         Error::input(status.map_or_else(
@@ -126,7 +128,7 @@ impl ProcessVerifier {
         ))
     }
 
-    /// How the program ended, if it does so soon.
+    /// The exit status of the program, if it exits within `patience`.
     fn wait(&mut self, patience: Duration) -> Option<std::process::ExitStatus> {
         let begun = Instant::now();
         loop {
@@ -141,9 +143,9 @@ impl ProcessVerifier {
     }
 }
 
-/// Passes on the lines of the program until it ends, writes a line that is too long, or nobody
-/// waits for them.
-fn pass_on(output: ChildStdout, lines: &SyncSender<Vec<u8>>) {
+/// Forwards the program's lines until it ends, writes a line that is too long, or the receiver is
+/// gone.
+fn forward(output: ChildStdout, lines: &SyncSender<Vec<u8>>) {
     let mut output = BufReader::new(output);
     loop {
         let mut line = Vec::new();
@@ -160,11 +162,12 @@ impl ExternalVerifier for ProcessVerifier {
         round: &ExternalRound,
         chance: &mut dyn ExternalChance,
     ) -> Result<Vec<Token>, Error> {
-        // Waiting for the other program costs more than all else.
+        // Known results are sent in advance, because waiting for the program takes most of the
+        // time.
         let mut ahead = chance.foreseen();
         ahead.truncate(MOST_AHEAD);
         let answers = ahead.iter().map(|&index| ToProgram::Chosen(index));
-        self.tell(&[ToProgram::Verify(round)].into_iter().chain(answers).collect::<Vec<_>>())?;
+        self.send(&[ToProgram::Verify(round)].into_iter().chain(answers).collect::<Vec<_>>())?;
         let mut unasked = ahead.len();
         loop {
             let reply = match self.answer()? {
@@ -194,13 +197,13 @@ impl ExternalVerifier for ProcessVerifier {
                     )));
                 }
             };
-            self.tell(&[reply])?;
+            self.send(&[reply])?;
         }
     }
 }
 
 impl Drop for ProcessVerifier {
-    /// Ends the program: it may do so by itself when its input ends.
+    /// Closes the program's input and kills the program if it does not exit.
     fn drop(&mut self) {
         self.input = None;
         if self.wait(PATIENCE).is_none() {

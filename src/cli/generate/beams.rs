@@ -1,4 +1,4 @@
-//! `specdec generate --num-beams`: searches for the texts of the largest probability.
+//! `specdec generate --num-beams`: searches for the most probable completions.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::super::options::count;
 use crate::beam::{
-    BeamSearch, BeamSettings, BeamTotals, EarlyStopping, FoundTexts, NoBeamObserver,
+    BeamResult, BeamSearch, BeamSettings, BeamTotals, EarlyStopping, NoBeamObserver,
 };
 use crate::chance::Chance;
 use crate::clock::RealClock;
@@ -23,10 +23,11 @@ use crate::shown;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Beam search (instead of sampling)")]
 pub(super) struct BeamArgs {
-    /// Continue this many texts side by side and return the most probable
+    /// Width of a beam search: extend this many completions in parallel and return the most
+    /// probable
     #[arg(long, value_name = "B", value_parser = count)]
     num_beams: Option<usize>,
-    /// Divide log p of a finished text by its length to this power; above 0 favours long texts
+    /// Divide log p of a finished completion by its length to this power; above 0 favours long ones
     #[arg(
         long,
         value_name = "A",
@@ -35,11 +36,11 @@ pub(super) struct BeamArgs {
         requires = "num_beams"
     )]
     length_penalty: f64,
-    /// End when as many texts as beams are finished (true), when no unfinished text would be
-    /// among the best if it ended now (false), or when none can become so (never)
+    /// End when as many completions as beams are finished (true), when no live beam would be among
+    /// the best if it ended now (false), or when none can become one of the best (never)
     #[arg(long, value_name = "WHEN", default_value = "false", requires = "num_beams")]
     early_stopping: EarlyStopping,
-    /// Print this many texts, best first
+    /// Print this many completions, best first
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = count,
           requires = "num_beams")]
     num_return_sequences: usize,
@@ -47,7 +48,7 @@ pub(super) struct BeamArgs {
     #[arg(long, value_name = "G", default_value_t = 1, value_parser = count,
           requires = "num_beams")]
     num_beam_groups: usize,
-    /// What log p of a token loses for every beam of an earlier group that chose it
+    /// Penalty on log p of a token for every beam of an earlier group that chose it
     #[arg(
         long,
         value_name = "D",
@@ -62,7 +63,7 @@ impl BeamArgs {
     /// The settings; none without `--num-beams`.
     ///
     /// # Errors
-    /// If they do not go together, or with how else the text is to be made.
+    /// If they are inconsistent with each other or with the method.
     pub(super) fn settings(&self, method: &MethodSpec) -> Result<Option<BeamSettings>> {
         let Some(num_beams) = self.num_beams else { return Ok(None) };
         let settings = BeamSettings {
@@ -76,8 +77,8 @@ impl BeamArgs {
         settings.validate()?;
         if method.sampling != SamplingParams::NEUTRAL {
             bail!(
-                "--num-beams ranks texts by the target's own probabilities: leave out sampling \
-                 options such as --temperature"
+                "--num-beams ranks completions by the target's own probabilities: leave out \
+                 sampling options such as --temperature"
             );
         }
         if method.verifier != MethodSpec::default().verifier {
@@ -87,7 +88,7 @@ impl BeamArgs {
     }
 }
 
-/// Searches, and turns the tokens into texts.
+/// Runs the search and decodes the tokens.
 ///
 /// # Errors
 /// If a model fails, or a token has no text.
@@ -99,10 +100,10 @@ pub(super) fn search(
     chance: &mut dyn Chance,
 ) -> Result<BeamReport> {
     let method = method.build_with(tools)?;
-    let FoundTexts { texts, totals } =
+    let BeamResult { hypotheses, totals } =
         search.run(method, (chance, &RealClock::default()), &mut NoBeamObserver)?;
-    let texts = texts.into_iter().map(|found| {
-        Ok(BeamText {
+    let completions = hypotheses.into_iter().map(|found| {
+        Ok(BeamCompletion {
             text: search.text(&found.tokens, codec)?,
             stop_reason: found.reason.name(),
             score: found.score,
@@ -111,16 +112,16 @@ pub(super) fn search(
         })
     });
     Ok(BeamReport {
-        texts: texts.collect::<Result<_>>()?,
+        completions: completions.collect::<Result<_>>()?,
         prompt_tokens: search.prompt.len(),
         stats: BeamStats::of(&totals),
         settings: search.settings,
     })
 }
 
-/// A text that was found.
+/// A completion found by the search.
 #[derive(Debug, Serialize)]
-pub(super) struct BeamText {
+pub(super) struct BeamCompletion {
     text: String,
     tokens: Vec<Token>,
     score: f64,
@@ -128,7 +129,7 @@ pub(super) struct BeamText {
     stop_reason: &'static str,
 }
 
-/// What a search cost, named like the CSV columns.
+/// The cost of a search, named like the CSV columns.
 #[derive(Debug, Serialize)]
 struct BeamStats {
     steps: usize,
@@ -155,20 +156,21 @@ impl BeamStats {
 /// The result of a search.
 #[derive(Debug, Serialize)]
 pub(super) struct BeamReport {
-    pub texts: Vec<BeamText>,
+    #[serde(rename = "texts")]
+    pub completions: Vec<BeamCompletion>,
     prompt_tokens: usize,
     stats: BeamStats,
     settings: BeamSettings,
 }
 
 impl BeamReport {
-    /// The text alone, or several with their scores.
+    /// The text of the only completion, or of several with their scores.
     pub(super) fn shown(&self) -> String {
-        if let [only] = &self.texts[..] {
+        if let [only] = &self.completions[..] {
             return only.text.clone();
         }
-        let each = self.texts.iter().enumerate().map(|(i, text)| {
-            format!("--- {}: score {:.4} ---\n{}\n", i + 1, text.score, text.text)
+        let each = self.completions.iter().enumerate().map(|(i, found)| {
+            format!("--- {}: score {:.4} ---\n{}\n", i + 1, found.score, found.text)
         });
         each.collect()
     }
@@ -194,9 +196,13 @@ impl fmt::Display for BeamReport {
             shown::count(rows, "row"),
             shown::count(draft_forwards, "draft pass")
         )?;
-        if let Some(best) = self.texts.first() {
+        if let Some(best) = self.completions.first() {
             let (score, log_prob) = (best.score, best.log_prob);
-            write!(f, "\nbest text: score {score:.4}, log p {log_prob:.4}, {}", best.stop_reason)?;
+            write!(
+                f,
+                "\nbest completion: score {score:.4}, log p {log_prob:.4}, {}",
+                best.stop_reason
+            )?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::round::RoundEvent;
 use crate::shown;
 
-/// Counts rounds, and streams the text to `out` if there is one.
+/// Counts rounds and streams the text to `out`, if there is one.
 #[derive(Debug)]
 pub(super) struct Listener<'a, W> {
     out: Option<W>,

@@ -1,4 +1,4 @@
-//! `specdec generate`: continues one prompt and streams the text.
+//! `specdec generate`: generates a completion of one prompt and streams its text.
 
 mod beams;
 mod listener;
@@ -16,7 +16,7 @@ use serde::Serialize;
 use self::beams::BeamArgs;
 use self::listener::Listener;
 use self::paint::Painter;
-use self::samples::{SampleArgs, TextRequest};
+use self::samples::{SampleArgs, SampleRequest};
 use self::stats::{AskedSettings, Report};
 use super::method::MethodArgs;
 use super::models::{PairNames, open_pair};
@@ -46,7 +46,7 @@ Examples:
   specdec generate --chat '17 * 23 = ?' --samples 8 --best-of majority
   specdec generate --target toy:mixed ab --max-tokens 20 --json
 
-Only the continuation is written to standard output, as it is generated (followed by a newline on a
+Only the completion is written to standard output, as it is generated (followed by a newline on a
 terminal); statistics go to standard error. Acceptance is accepted / proposed tokens, block
 efficiency the mean number of tokens per round (accepted + 1), K the number of tokens drafted per
 round. With --temperature 0, the text is the same with and without --plain. `specdec list` shows
@@ -58,7 +58,7 @@ pub(super) struct GenerateArgs {
     prompt: PromptArgs,
     #[command(flatten)]
     method: MethodArgs,
-    /// Seed of all random draws; the same seed and prompt give the same text, unless the
+    /// Seed of all random draws; the same seed and prompt give the same completion, unless the
     /// method depends on the clock
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Method")]
     seed: u64,
@@ -93,7 +93,7 @@ struct StopArgs {
     ignore_eos: bool,
 }
 
-/// What to show.
+/// Output options.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 struct GenerateShowArgs {
@@ -102,7 +102,7 @@ struct GenerateShowArgs {
     #[arg(long)]
     show_draft: bool,
     /// Print one JSON object (text, tokens, stop_reason, class, stats, settings) instead of text;
-    /// with --samples and --num-beams, it holds all texts
+    /// with --samples and --num-beams, it holds all completions
     #[arg(long, conflicts_with = "show_draft")]
     json: bool,
 }
@@ -145,7 +145,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     let beams = args.beams.settings(&spec)?;
     let samples = args.samples.count()?;
     if samples.is_some() && (beams.is_some() || args.show.show_draft) {
-        bail!("--samples makes several texts: leave out --num-beams and --show-draft");
+        bail!("--samples generates several completions: leave out --num-beams and --show-draft");
     }
     if beams.is_some() && (args.show.show_draft || args.stop.timeout.is_some()) {
         bail!("--num-beams has no rounds: leave out --show-draft and --timeout");
@@ -166,14 +166,14 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
         let search =
             BeamSearch { target, settings, prompt: &prompt, stop: rules, codec: Some(codec) };
         let found = beams::search(&search, &drafting(&spec), tools, codec, &mut chance)?;
-        return show_texts(&found.shown(), &found, args.show.json);
+        return show_chosen(&found.shown(), &found, args.show.json);
     }
     if let Some(n) = samples {
         let prompt = (&*text, &*prompt);
         let (stop, seed) = (&rules, args.seed);
-        let asked = TextRequest { target, tools, codec, spec: &spec, prompt, stop, seed };
+        let asked = SampleRequest { target, tools, codec, spec: &spec, prompt, stop, seed };
         let found = args.samples.run(n, &asked, &RealClock::default())?;
-        return show_texts(found.text(), &found, args.show.json);
+        return show_chosen(found.text(), &found, args.show.json);
     }
     let method = spec.build_with(tools)?;
     let mut generation = Generation::new(target, method, &prompt, rules, Some(codec))?;
@@ -200,8 +200,8 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     Ok(())
 }
 
-/// Prints the text that was chosen among several, and a report on all of them.
-fn show_texts(text: &str, report: &(impl Serialize + Display), json: bool) -> Result<()> {
+/// Prints the text of the chosen completion, and a report on all of them.
+fn show_chosen(text: &str, report: &(impl Serialize + Display), json: bool) -> Result<()> {
     if json {
         return output::write_json(report);
     }
@@ -211,7 +211,7 @@ fn show_texts(text: &str, report: &(impl Serialize + Display), json: bool) -> Re
     Ok(())
 }
 
-/// The painter of the text, whose legend it prints; `None` if `NO_COLOR` is set.
+/// Prints the legend of the colours and returns the painter; `None` if `NO_COLOR` is set.
 fn painter(codec: &dyn Codec) -> Option<Painter<'_>> {
     if output::no_colour() {
         terminal::say("note: NO_COLOR is set, so tokens are not coloured");

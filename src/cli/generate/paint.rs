@@ -67,7 +67,7 @@ pub(super) fn legend() -> String {
 #[derive(Debug)]
 pub(super) struct Painter<'a> {
     stream: TextStream<'a>,
-    /// Where each token's text ends, in bytes, ascending.
+    /// The end of each token's text, in bytes, ascending.
     ends: Vec<(usize, Mark)>,
     /// Bytes painted so far.
     painted: usize,

@@ -1,4 +1,4 @@
-//! `specdec generate --samples N`: several texts, and the choice of one of them.
+//! `specdec generate --samples N`: generates several completions and chooses one of them.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::super::options::count;
 use crate::chance::{Request, Seeded};
 use crate::clock::{Clock, Who};
 use crate::decode::{
-    Answered, Generation, Lane, LogProb, MethodSpec, StopRules, TextChoice, Totals,
+    Answered, CompletionChoice, Generation, Lane, LogProb, MethodSpec, StopRules, Totals,
     generate_together, prefill, votes,
 };
 use crate::distribution::Token;
@@ -19,26 +19,27 @@ use crate::draft::Tools;
 use crate::model::{Codec, LanguageModel, Prefilled};
 use crate::shown;
 
-/// Several texts of one prompt.
+/// Several completions of one prompt.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Several texts")]
+#[command(next_help_heading = "Several completions")]
 pub(super) struct SampleArgs {
-    /// Make this many texts, each with random draws of its own: text i is the same for any N
+    /// Generate this many completions with independent draws; completion i is the same for any N
     #[arg(long, value_name = "N", value_parser = count)]
     samples: Option<usize>,
-    /// Choose one of them: logprob, length_normalised (log p per token), or majority, the most
-    /// frequent answer: what the first group of REGEX matches last, by default the last number
+    /// Choose one of them by: logprob, length_normalised (log p per token), or majority (the most
+    /// frequent answer). The answer is the first group in the last match of REGEX, by default the
+    /// last number
     #[arg(long, value_name = "HOW[=REGEX]", default_value = "logprob", requires = "samples")]
     best_of: BestOf,
 }
 
-/// How many texts share rounds.
+/// The number of completions that share rounds.
 const TOGETHER: usize = 32;
 
-/// How one of several texts is chosen.
+/// The rule that chooses one of several completions.
 #[derive(Debug, Clone)]
 struct BestOf {
-    choice: TextChoice,
+    choice: CompletionChoice,
     answer: Regex,
 }
 
@@ -53,10 +54,11 @@ impl std::str::FromStr for BestOf {
             Some((name, pattern)) => (name, Some(pattern)),
             None => (text, None),
         };
-        let Some(choice) = TextChoice::ALL.into_iter().find(|choice| choice.name() == name) else {
+        let Some(choice) = CompletionChoice::ALL.into_iter().find(|choice| choice.name() == name)
+        else {
             bail!("allowed are logprob, length_normalised, majority and majority=REGEX");
         };
-        if pattern.is_some() && choice != TextChoice::Majority {
+        if pattern.is_some() && choice != CompletionChoice::Majority {
             bail!("{name} reads no answers: leave out the regular expression");
         }
         let answer = Regex::new(pattern.unwrap_or(NUMBER)).context("not a regular expression")?;
@@ -65,16 +67,16 @@ impl std::str::FromStr for BestOf {
 }
 
 impl BestOf {
-    /// What a text answers: the first group, or all, of the last match.
+    /// The answer in a text: the first group of the last match, or the whole match.
     fn answer<'t>(&self, text: &'t str) -> Option<&'t str> {
         let last = self.answer.captures_iter(text).last()?;
         last.get(1).or_else(|| last.get(0)).map(|found| found.as_str())
     }
 }
 
-/// What all texts have in common.
+/// The common inputs of all completions.
 #[derive(Debug)]
-pub(super) struct TextRequest<'a> {
+pub(super) struct SampleRequest<'a> {
     pub(super) target: &'a dyn LanguageModel,
     pub(super) tools: Tools<'a>,
     pub(super) codec: &'a dyn Codec,
@@ -86,7 +88,7 @@ pub(super) struct TextRequest<'a> {
 }
 
 impl SampleArgs {
-    /// The number of texts; none without `--samples`.
+    /// The number of completions; none without `--samples`.
     ///
     /// # Errors
     /// If it is 0.
@@ -98,14 +100,14 @@ impl SampleArgs {
         }
     }
 
-    /// Makes `samples` texts and chooses one.
+    /// Generates `samples` completions and chooses one.
     ///
     /// # Errors
     /// If a model fails.
     pub(super) fn run(
         &self,
         samples: u32,
-        asked: &TextRequest<'_>,
+        asked: &SampleRequest<'_>,
         clock: &dyn Clock,
     ) -> Result<SamplesReport> {
         let head = asked.prompt.1.split_last().map_or(&[][..], |(_, head)| head);
@@ -115,46 +117,47 @@ impl SampleArgs {
         let draft = draft.as_ref().map(|model| model as &dyn LanguageModel);
         let tools = Tools { draft, ..asked.tools };
         let numbers = (0..samples).collect::<Vec<_>>();
-        let together = numbers.chunks(TOGETHER).map(|i| asked.texts(i, &target, tools, clock));
-        let mut texts = together.collect::<Result<Vec<_>>>()?.concat();
-        if self.best_of.choice == TextChoice::Majority {
-            for text in &mut texts {
-                text.answer = self.best_of.answer(&text.text).map(str::to_owned);
+        let together =
+            numbers.chunks(TOGETHER).map(|i| asked.completions(i, &target, tools, clock));
+        let mut completions = together.collect::<Result<Vec<_>>>()?.concat();
+        if self.best_of.choice == CompletionChoice::Majority {
+            for completion in &mut completions {
+                completion.answer = self.best_of.answer(&completion.text).map(str::to_owned);
             }
         }
-        let answered = texts.iter().map(SampledText::answered).collect::<Vec<_>>();
-        let chosen = self.best_of.choice.choose(&answered).context("there is no text")?;
+        let answered = completions.iter().map(SampledCompletion::answered).collect::<Vec<_>>();
+        let chosen = self.best_of.choice.choose(&answered).context("there is no completion")?;
         let votes = votes(&answered, answered[chosen].answer);
-        Ok(SamplesReport { chosen, best_of: self.best_of.choice.name(), votes, texts })
+        Ok(SamplesReport { chosen, best_of: self.best_of.choice.name(), votes, completions })
     }
 }
 
-impl TextRequest<'_> {
-    /// The texts with these numbers, made together.
-    fn texts(
+impl SampleRequest<'_> {
+    /// The completions with these numbers, generated in shared rounds.
+    fn completions(
         &self,
         repeats: &[u32],
         target: &dyn LanguageModel,
         tools: Tools<'_>,
         clock: &dyn Clock,
-    ) -> Result<Vec<SampledText>> {
-        let mut texts = Vec::with_capacity(repeats.len());
+    ) -> Result<Vec<SampledCompletion>> {
+        let mut begun = Vec::with_capacity(repeats.len());
         for &repeat in repeats {
-            texts.push(self.begun(repeat, target, tools, clock)?);
+            begun.push(self.begin(repeat, target, tools, clock)?);
         }
-        let lanes = texts.iter_mut().map(|text| Lane {
-            generation: &mut text.generation,
-            chance: &mut text.chance,
-            observer: &mut text.log_prob,
-            totals: &mut text.totals,
+        let lanes = begun.iter_mut().map(|sample| Lane {
+            generation: &mut sample.generation,
+            chance: &mut sample.chance,
+            observer: &mut sample.log_prob,
+            totals: &mut sample.totals,
         });
         let ends = generate_together(&mut lanes.collect::<Vec<_>>(), target, clock)?;
         ends.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(texts.iter().map(BegunSample::text).collect())
+        Ok(begun.iter().map(BegunSample::completion).collect())
     }
 
-    /// Text number `repeat`, which has read the prompt.
-    fn begun<'m>(
+    /// Generation number `repeat` after its prefill.
+    fn begin<'m>(
         &'m self,
         repeat: u32,
         target: &dyn LanguageModel,
@@ -171,7 +174,7 @@ impl TextRequest<'_> {
     }
 }
 
-/// A text that is being made.
+/// A generation after its prefill.
 #[derive(Debug)]
 struct BegunSample<'m> {
     generation: Generation<'m>,
@@ -181,9 +184,9 @@ struct BegunSample<'m> {
 }
 
 impl BegunSample<'_> {
-    fn text(&self) -> SampledText {
+    fn completion(&self) -> SampledCompletion {
         let Self { generation, log_prob, totals, .. } = self;
-        SampledText {
+        SampledCompletion {
             text: generation.text().to_owned(),
             tokens: generation.new_tokens().to_vec(),
             log_prob: log_prob.0,
@@ -196,9 +199,9 @@ impl BegunSample<'_> {
     }
 }
 
-/// One of the texts.
+/// One of the completions.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct SampledText {
+pub(super) struct SampledCompletion {
     text: String,
     tokens: Vec<Token>,
     log_prob: f64,
@@ -209,47 +212,48 @@ pub(super) struct SampledText {
     decode_us: f64,
 }
 
-impl SampledText {
+impl SampledCompletion {
     fn answered(&self) -> Answered<'_> {
         let Self { log_prob, .. } = *self;
         Answered { log_prob, tokens: self.tokens.len(), answer: self.answer.as_deref() }
     }
 }
 
-/// All texts, and which was chosen.
+/// All completions, and which one was chosen.
 #[derive(Debug, Serialize)]
 pub(super) struct SamplesReport {
     chosen: usize,
     best_of: &'static str,
-    /// The number of texts with the chosen one's answer.
+    /// The number of completions with the chosen one's answer.
     votes: usize,
-    texts: Vec<SampledText>,
+    #[serde(rename = "texts")]
+    completions: Vec<SampledCompletion>,
 }
 
 impl SamplesReport {
-    /// The chosen text.
+    /// The text of the chosen completion.
     pub(super) fn text(&self) -> &str {
-        &self.texts[self.chosen].text
+        &self.completions[self.chosen].text
     }
 }
 
 impl fmt::Display for SamplesReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (texts, chosen) = (&self.texts, &self.texts[self.chosen]);
-        let sum = |of: fn(&SampledText) -> usize| texts.iter().map(of).sum::<usize>();
-        let tokens = shown::count(sum(|text| text.tokens.len()), "token");
-        let seconds = texts.iter().map(|text| text.decode_us).sum::<f64>() / 1e6;
+        let (all, chosen) = (&self.completions, &self.completions[self.chosen]);
+        let sum = |of: fn(&SampledCompletion) -> usize| all.iter().map(of).sum::<usize>();
+        let tokens = shown::count(sum(|one| one.tokens.len()), "token");
+        let seconds = all.iter().map(|one| one.decode_us).sum::<f64>() / 1e6;
         writeln!(
             f,
             "{} with {tokens} in {seconds:.3} s: {}, {}",
-            shown::count(texts.len(), "text"),
-            shown::count(sum(|text| text.target_forwards), "target pass"),
-            shown::count(sum(|text| text.draft_forwards), "draft pass")
+            shown::count(all.len(), "completion"),
+            shown::count(sum(|one| one.target_forwards), "target pass"),
+            shown::count(sum(|one| one.draft_forwards), "draft pass")
         )?;
-        write!(f, "chosen by {}: text {}", self.best_of, self.chosen + 1)?;
+        write!(f, "chosen by {}: completion {}", self.best_of, self.chosen + 1)?;
         write!(f, ", log p {:.4}", chosen.log_prob)?;
         match &chosen.answer {
-            Some(answer) => write!(f, ", answer {answer} ({} of {})", self.votes, texts.len()),
+            Some(answer) => write!(f, ", answer {answer} ({} of {})", self.votes, all.len()),
             None => Ok(()),
         }
     }

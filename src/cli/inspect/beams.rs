@@ -15,12 +15,12 @@ use crate::model::Codec;
 #[derive(Debug, Default)]
 pub(super) struct BeamTree {
     nodes: Vec<BeamNode>,
-    /// Nodes by group and text.
+    /// Nodes by group and tokens.
     places: BTreeMap<(usize, Vec<Token>), usize>,
     steps: usize,
 }
 
-/// A text that was kept in a step: that of its parent and one token.
+/// A beam that was kept in a step: its parent and one more token.
 #[derive(Debug, Serialize)]
 pub(super) struct BeamNode {
     group: usize,
@@ -29,7 +29,7 @@ pub(super) struct BeamNode {
     /// The number of its tokens.
     step: usize,
     log_prob: f64,
-    /// Of a finished text.
+    /// The score of a finished beam.
     score: Option<f64>,
     stop_reason: Option<StopReason>,
 }
@@ -41,8 +41,8 @@ impl BeamObserver for BeamTree {
             for beam in beams.live {
                 self.add(group, &beam.tokens, beam.log_prob, None);
             }
-            for text in beams.finished {
-                self.add(group, &text.tokens, text.log_prob, Some(text));
+            for hypothesis in beams.finished {
+                self.add(group, &hypothesis.tokens, hypothesis.log_prob, Some(hypothesis));
             }
         }
         ControlFlow::Continue(())
@@ -55,9 +55,15 @@ impl BeamTree {
         self.nodes
     }
 
-    fn add(&mut self, group: usize, text: &[Token], log_prob: f64, finished: Option<&Hypothesis>) {
-        let Some((&token, before)) = text.split_last() else { return };
-        let (key, step) = ((group, text.to_vec()), text.len());
+    fn add(
+        &mut self,
+        group: usize,
+        tokens: &[Token],
+        log_prob: f64,
+        finished: Option<&Hypothesis>,
+    ) {
+        let Some((&token, before)) = tokens.split_last() else { return };
+        let (key, step) = ((group, tokens.to_vec()), tokens.len());
         if self.places.contains_key(&key) {
             return;
         }
@@ -83,7 +89,7 @@ impl BeamTree {
         Ok(text)
     }
 
-    /// Draws what follows a node, below lines that begin with `before`.
+    /// Draws the descendants of a node, on lines that begin with `before`.
     fn draw(
         &self,
         group: usize,
@@ -113,15 +119,15 @@ impl BeamTree {
         children
     }
 
-    /// What became of a text.
+    /// The fate of a beam.
     fn end(&self, id: usize) -> String {
         let node = &self.nodes[id];
-        let goes_on = self.nodes.iter().any(|other| other.parent == Some(id));
+        let continues = self.nodes.iter().any(|other| other.parent == Some(id));
         match (node.score, node.stop_reason) {
             (Some(score), Some(reason)) => {
                 format!("  finished: {}, score {score:.4}", reason.name())
             }
-            _ if goes_on => String::new(),
+            _ if continues => String::new(),
             _ if node.step == self.steps => "  unfinished".to_owned(),
             _ => "  dropped".to_owned(),
         }

@@ -66,11 +66,11 @@ struct InspectShowArgs {
     /// the probability of a dropped token is 0. "prompt_ids" are the tokens of the prompt.
     #[arg(long)]
     json: bool,
-    /// Show the beams of a search of this width instead: the most probable texts of --tokens
-    /// tokens as a tree, with log p, and where beams are dropped
+    /// Show a beam search of this width instead: the most probable completions of --tokens tokens
+    /// as a tree, with log p and dropped beams
     #[arg(long, value_name = "B", value_parser = count)]
     beams: Option<usize>,
-    /// The length of the texts of --beams
+    /// Maximum length of the completions of --beams
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = count, requires = "beams")]
     tokens: usize,
 }
@@ -85,7 +85,7 @@ struct Inspection {
     prompt_tokens: usize,
     prompt_ids: Vec<Token>,
     vocab: usize,
-    /// The target's distributions, from the softmax to the one that is sampled from.
+    /// The target's distributions, from the softmax to the final one.
     stages: Vec<DistColumn>,
     /// The draft model's processed distribution.
     q: Option<DistColumn>,
@@ -194,8 +194,8 @@ impl InspectArgs {
         settings.validate()?;
         if self.sampling.target()? != SamplingParams::NEUTRAL || self.models.draft.is_some() {
             bail!(
-                "--beams ranks texts by the target's own probabilities: leave out --draft and \
-                 sampling options"
+                "--beams ranks completions by the target's own probabilities: leave out --draft \
+                 and sampling options"
             );
         }
         Ok(settings)
@@ -209,7 +209,7 @@ fn search(args: &InspectArgs, settings: BeamSettings, pair: &Pair, prompt: &[Tok
     let stop = StopRules { eos, ..StopRules::max_tokens(args.show.tokens) };
     let search = BeamSearch { target, settings, prompt, stop, codec: Some(codec) };
     let plain = MethodSpec { drafter: PLAIN.to_owned(), ..MethodSpec::default() };
-    // A search without a drafter draws nothing.
+    // A search without a drafter makes no random draws.
     let mut chance = Seeded::new(Request { seed: 0, prompt: "", repeat: 0 });
     let mut tree = BeamTree::default();
     search.run(plain.build(None)?, (&mut chance, &RealClock::default()), &mut tree)?;
@@ -259,7 +259,7 @@ fn column(name: &'static str, value: Option<f64>, dist: &Dist, shown: &[Token]) 
         name,
         value,
         kept: dist.support().count(),
-        // A certain distribution has entropy -0.0 in floating point.
+        // A one-hot distribution has entropy -0.0 in floating point.
         entropy: dist.entropy().max(0.0),
         others: dist.support().filter(|(id, _)| !shown.contains(id)).map(|(_, p)| p).sum(),
     }

@@ -1,4 +1,4 @@
-//! The table of all models that have a name.
+//! The table of all named models.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::model::{Catalog, KnownModel, ModelSummary};
 /// Digits of a tokenizer's fingerprint in the table.
 const SHORT: usize = 8;
 
-/// The columns of the table, before the models that one can draft for.
+/// The columns of the table, before the list of models to draft for.
 const HEAD: [&str; 6] = ["name", "family", "parameters", "size", "dtype", "tokenizer"];
 
 #[derive(Debug, Serialize)]
@@ -19,7 +19,7 @@ struct Listing {
     models: Vec<ListedModel>,
 }
 
-/// A model with what its headers say, or why they cannot be read.
+/// A model with the data from its headers, or the reason why they cannot be read.
 #[derive(Debug, Serialize)]
 struct ListedModel {
     name: String,
@@ -32,7 +32,7 @@ struct ListedModel {
     dtype: Option<String>,
     vocab: Option<usize>,
     tokenizer_sha256: Option<String>,
-    /// The models with the same tokens that are at least as large.
+    /// The models with the same vocabulary that are at least as large.
     drafts_for: Vec<String>,
     error: Option<String>,
 }
@@ -72,7 +72,7 @@ fn listed(model: &KnownModel, summary: &Found) -> ListedModel {
     }
 }
 
-/// The names of the models that one can draft for; another name of the same files is none.
+/// The names of the models for which this one can draft, except other names of the same files.
 fn drafts_for(
     model: &KnownModel,
     summary: &Found,

@@ -18,13 +18,13 @@ Examples:
   specdec models
   specdec models --json | jq -r '.models[] | select(.error == null) | .name'
 
-A model has a name from configs/models.toml, or that of its repository in the Hugging Face cache
+A model's name is from configs/models.toml, or that of its repository in the Hugging Face cache
 (HF_HUB_CACHE, HF_HOME/hub, or ~/.cache/huggingface/hub): owner/name, owner/name@revision,
 owner/name:file.gguf or owner/name:Q4_K_M. docs/models.md describes them. Nothing is downloaded:
 hf download owner/name, of the hub's own tools, fills the cache.
-Models with the same tokenizer can draft for each other; a fingerprint of it is shown. Others can
+Models with the same tokenizer, shown by its fingerprint, can draft for each other. Others can
 with --vocabulary intersection.
-Only headers and tokenizers are read. A model that cannot be loaded has a line that says why.")]
+Only headers and tokenizers are read. For a model that cannot be loaded, the reason is shown.")]
 pub(super) struct ModelsArgs {
     /// Print one JSON object
     #[arg(long)]

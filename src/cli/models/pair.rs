@@ -15,8 +15,8 @@ const EMBEDDED: (&str, &str) = ("embedded-target", "embedded-draft");
 /// The names of the target and the draft model, as given on the command line.
 pub(in crate::cli) type PairNames = (String, Option<String>);
 
-/// Starts the engine's threads and returns their number. Warns on standard error if they are
-/// fewer than wanted.
+/// Starts the engine's threads and returns their number. Warns on standard error if there are fewer
+/// than requested.
 ///
 /// # Errors
 /// If the system refuses to start threads.
@@ -26,12 +26,12 @@ pub(in crate::cli) fn start_threads(wanted: Option<usize>) -> Result<usize> {
     Ok(count)
 }
 
-/// Starts the engine's threads and loads the target (by default the embedded one). If
-/// `with_draft`, also loads the draft model: the named one, or the one that belongs to the
-/// target. `special_tokens` is [`Settings::special_tokens`].
+/// Starts the engine's threads and loads the target (by default the embedded one). If `with_draft`,
+/// also loads the draft model: the named one, or the target's partner. `special_tokens` is
+/// [`Settings::special_tokens`].
 ///
 /// # Errors
-/// If a model is missing or broken, or the two do not fit together; the message names it.
+/// If a model is missing or damaged, or the two are incompatible; the message names it.
 pub(in crate::cli) fn open_pair(
     args: &ModelArgs,
     special_tokens: bool,
@@ -48,7 +48,7 @@ pub(in crate::cli) fn open_pair(
         (true, Some(name)) => Some(name.to_owned()),
         (true, None) => Some(partner(&catalog, target_name, &target_source.path)?),
     };
-    // Both names are looked up before the first model is read.
+    // Both names are resolved before the first model is read.
     let draft_source =
         draft_name.as_ref().map(|name| catalog.model(name)).transpose().context("draft")?;
     let draft_source = draft_source.map(|source| source.with(args.settings(Role::Draft)));
@@ -64,7 +64,7 @@ pub(in crate::cli) fn open_pair(
 /// embedded pair. Returns its name, too.
 ///
 /// # Errors
-/// If it is missing or broken; the message names it.
+/// If it is missing or damaged; the message names it.
 pub(in crate::cli) fn open_draft(args: &ModelArgs) -> Result<(Loaded, String)> {
     start_threads(args.threads.map(usize::from))?;
     let name = match (args.draft.as_deref(), args.target.as_deref()) {
@@ -78,7 +78,7 @@ pub(in crate::cli) fn open_draft(args: &ModelArgs) -> Result<(Loaded, String)> {
     Ok((draft, name.to_owned()))
 }
 
-/// The name of the draft model that belongs to a target.
+/// The name of a target's partner as draft model.
 fn partner(catalog: &Catalog, name: &str, source: &str) -> Result<String> {
     if source.starts_with("toy:") {
         // A toy's table holds both models.

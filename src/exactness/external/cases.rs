@@ -1,4 +1,4 @@
-//! The cases that a verifier is certified in: pairs of toy models, easy and hard.
+//! The cases of a certificate: easy and hard pairs of toy models.
 
 use std::collections::BTreeMap;
 
@@ -10,27 +10,27 @@ use crate::exactness::reference::draft_rows;
 use crate::model::ToyPair;
 use crate::sampling::{Sampler, SamplingParams};
 
-/// A pair of distributions by context.
+/// Defines p and q in every context.
 struct CaseSpec {
     name: &'static str,
     about: &'static str,
-    /// Whether every token is possible for both, so that no verifier meets a case of its own.
+    /// Whether both give every token a positive probability, so that no verifier meets a special
+    /// case.
     soft: bool,
-    /// Weights of p and q of a token, from the number of tokens and three numbers in
-    /// (0, 1] that context and token decide.
+    /// The weights of a token under p and q, from the vocabulary size and the token's [`CaseCell`].
     weights: fn(usize, CaseCell) -> [f64; 2],
 }
 
-/// A token after a context.
+/// A token in a context.
 #[derive(Clone, Copy)]
 struct CaseCell {
     token: usize,
-    /// A number in (0, 1] for each of p, q and both.
+    /// Pseudo-random numbers in (0, 1] for p and q, from the context and the token.
     p: f64,
     q: f64,
-    /// A token that the context decides.
+    /// A token chosen by the context.
     marked: usize,
-    /// Whether it is the first token of a draft.
+    /// Whether the token is the first of a draft.
     first: bool,
 }
 
@@ -138,29 +138,29 @@ const CASES: &[CaseSpec] = &[
     },
 ];
 
-/// A case: rows by what has been drafted so far, and the law that a round must have.
+/// A case: the rows by drafted tokens, and the distribution that a round must have.
 #[derive(Debug)]
 pub(super) struct RoundCase {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// Whether every token is possible for both models.
+    /// Whether both models give every token a positive probability.
     pub(super) soft: bool,
     pub(super) k: usize,
-    /// p after every text of at most K tokens.
+    /// p after every sequence of at most K tokens.
     p: BTreeMap<Vec<Token>, Vec<f64>>,
-    /// q after every text of fewer than K tokens.
+    /// q after every sequence of fewer than K tokens.
     q: BTreeMap<Vec<Token>, Vec<f64>>,
-    /// The law of the next K + 1 tokens.
+    /// The distribution of the next K + 1 tokens.
     pub(super) expected: JointDistribution,
 }
 
-/// The case with tokens that hardly ever come up, in which sampling finds nothing.
+/// The case with very rare tokens, in which sampling detects nothing.
 const RARE: &str = "rare";
 
 /// All cases for a vocabulary and a K.
 ///
 /// # Errors
-/// If a table is no distribution.
+/// If a table row is not a distribution.
 pub(super) fn round_cases(vocab: usize, k: usize) -> Result<Vec<RoundCase>, Error> {
     let numbered = CASES.iter().enumerate();
     numbered.map(|(number, spec)| spec.build(number as u64, vocab, k)).collect()
@@ -183,24 +183,24 @@ impl CaseSpec {
             row
         };
         let (mut p, mut q) = (BTreeMap::new(), BTreeMap::new());
-        let mut texts = vec![Vec::new()];
+        let mut sequences = vec![Vec::new()];
         for len in 0..=k {
-            for text in &texts {
-                let context = [&pair.prompt[..], text].concat();
+            for sequence in &sequences {
+                let context = [&pair.prompt[..], sequence].concat();
                 let of = |model| row(model, &sampler, pair.prompt.len(), &context).map(dense);
-                p.insert(text.clone(), of(&target)?);
+                p.insert(sequence.clone(), of(&target)?);
                 if len < k {
-                    q.insert(text.clone(), of(&*draft)?);
+                    q.insert(sequence.clone(), of(&*draft)?);
                 }
             }
-            texts = texts.iter().flat_map(|text| longer(text, vocab)).collect();
+            sequences = sequences.iter().flat_map(|sequence| longer(sequence, vocab)).collect();
         }
         let expected = target_distribution(&target, &sampler, &pair.prompt, k + 1)?;
         let &Self { name, about, soft, .. } = self;
         Ok(RoundCase { name, about, soft, k, p, q, expected })
     }
 
-    /// Tables that depend on the last two tokens.
+    /// Tables by the last two tokens.
     fn pair(&self, number: u64, vocab: usize) -> ToyPair {
         let mut tables = [BTreeMap::new(), BTreeMap::new()];
         let tokens = 0..vocab as Token;
@@ -224,7 +224,7 @@ impl CaseSpec {
     }
 }
 
-/// The weights as probabilities; if there are none, the first token is certain.
+/// The weights as probabilities. If all are zero, the first token has probability 1.
 fn normalised(weights: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut weights = weights.collect::<Vec<_>>();
     let total = weights.iter().sum::<f64>();
@@ -235,7 +235,7 @@ fn normalised(weights: impl Iterator<Item = f64>) -> Vec<f64> {
     weights.iter().map(|weight| weight / total).collect()
 }
 
-/// A hash of an integer (Steele, Lea and Flood 2014, SplitMix64): tables never change.
+/// A hash of an integer (Steele, Lea and Flood 2014, SplitMix64), so that tables never change.
 fn mixed(number: u64) -> u64 {
     let step = |x: u64, shift: u32, factor: u64| (x ^ (x >> shift)).wrapping_mul(factor);
     let x = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -248,36 +248,39 @@ fn unit(number: u64) -> f64 {
     0.02 + 0.98 * (mixed(number) % 10_000) as f64 / 9_999.0
 }
 
-/// A text with each token after it.
-pub(super) fn longer(text: &[Token], vocab: usize) -> impl Iterator<Item = Vec<Token>> + use<'_> {
-    (0..vocab as Token).map(move |token| [text, &[token]].concat())
+/// The sequence extended by each token.
+pub(super) fn longer(
+    sequence: &[Token],
+    vocab: usize,
+) -> impl Iterator<Item = Vec<Token>> + use<'_> {
+    (0..vocab as Token).map(move |token| [sequence, &[token]].concat())
 }
 
 impl RoundCase {
-    /// p after a text of at most K tokens.
-    pub(super) fn p(&self, text: &[Token]) -> &[f64] {
-        &self.p[text]
+    /// p after a sequence of at most K tokens.
+    pub(super) fn p(&self, sequence: &[Token]) -> &[f64] {
+        &self.p[sequence]
     }
 
     /// The drafts that q can draw, with their probabilities.
     pub(super) fn drafts(&self) -> Vec<(Vec<Token>, f64)> {
         let mut drafts = vec![(Vec::new(), 1.0)];
         for _ in 0..self.k {
-            let grown = drafts.iter().flat_map(|(text, mass): &(Vec<Token>, f64)| {
-                let row = self.q[text].iter().enumerate().filter(|(_, q)| **q > 0.0);
-                row.map(move |(token, q)| ([&text[..], &[token as Token]].concat(), mass * q))
+            let grown = drafts.iter().flat_map(|(sequence, mass): &(Vec<Token>, f64)| {
+                let row = self.q[sequence].iter().enumerate().filter(|(_, q)| **q > 0.0);
+                row.map(move |(token, q)| ([&sequence[..], &[token as Token]].concat(), mass * q))
             });
             drafts = grown.collect();
         }
         drafts
     }
 
-    /// q after a text of fewer than K tokens.
-    pub(super) fn q(&self, text: &[Token]) -> &[f64] {
-        &self.q[text]
+    /// q after a sequence of fewer than K tokens.
+    pub(super) fn q(&self, sequence: &[Token]) -> &[f64] {
+        &self.q[sequence]
     }
 
-    /// The round in which these tokens are the draft.
+    /// The round with these tokens as draft.
     pub(super) fn round(&self, draft: &[Token]) -> ExternalRound {
         ExternalRound {
             p: (0..=self.k).map(|len| self.p(&draft[..len]).to_vec()).collect(),
@@ -295,20 +298,20 @@ mod tests {
     fn cases_are_what_they_say() {
         for (vocab, k) in [(2, 1), (3, 2), (4, 3), (8, 2)] {
             for case in round_cases(vocab, k).unwrap() {
-                let soft = case.q.iter().all(|(text, q)| {
-                    q.iter().chain(case.p(text)).all(|&probability| probability > 0.0)
+                let soft = case.q.iter().all(|(sequence, q)| {
+                    q.iter().chain(case.p(sequence)).all(|&probability| probability > 0.0)
                 });
                 assert_eq!(soft, case.soft || case.name.ends_with("equal"), "{}", case.name);
                 let mass = case.drafts().iter().map(|(_, mass)| mass).sum::<f64>();
                 assert!((mass - 1.0).abs() < 1e-12);
-                // Two tokens are too few for all that the others say.
+                // With two tokens, some cases lose their defining property.
                 if vocab == 2 {
                     continue;
                 }
-                let equal = case.q.iter().all(|(text, q)| q == case.p(text));
+                let equal = case.q.iter().all(|(sequence, q)| q == case.p(sequence));
                 assert_eq!(equal, case.name == "equal", "{}", case.name);
-                let apart = case.q.iter().any(|(text, q)| {
-                    q.iter().zip(case.p(text)).all(|(q, p)| *q == 0.0 || *p == 0.0)
+                let apart = case.q.iter().any(|(sequence, q)| {
+                    q.iter().zip(case.p(sequence)).all(|(q, p)| *q == 0.0 || *p == 0.0)
                 });
                 assert_eq!(
                     apart,

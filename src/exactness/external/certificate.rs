@@ -1,126 +1,125 @@
-//! What was found out about a verifier from outside.
+//! The certificate of an external verifier.
 
 use serde::Serialize;
 
 use super::round::ExternalRound;
 use crate::distribution::Token;
 
-/// What came out.
+/// The verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExternalVerdict {
-    /// Every outcome was enumerated, and the law is the target's.
+    /// Every outcome was enumerated, and the joint distribution is the target's.
     Exact,
-    /// Rounds were sampled, and nothing refutes that their law is the target's.
+    /// Rounds were sampled, and no test refutes that their distribution is the target's.
     NotRefuted,
-    /// The law is not the target's.
+    /// The distribution is not the target's.
     Wrong,
-    /// It did what no verifier may do.
+    /// The verifier broke a rule of the interface.
     Invalid,
 }
 
-/// A case and what was found in it.
+/// The result in one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExternalCase {
     /// Its name.
     pub name: &'static str,
-    /// What p and q are like.
+    /// A description of p and q.
     pub about: &'static str,
-    /// Paths that were enumerated, or rounds that were sampled.
+    /// Number of enumerated paths or sampled rounds.
     pub rounds: u64,
-    /// Total variation of the next K + 1 tokens. Of sampled rounds: between their frequencies
-    /// and the target's law.
+    /// Total variation of the next K + 1 tokens. For sampled rounds, between their frequencies and
+    /// the target's distribution.
     pub tv_joint: f64,
     /// Total variation of the first token.
     pub tv_first_token: f64,
-    /// The largest difference at one text.
+    /// The largest difference in the probability of one sequence.
     pub max_error: f64,
-    /// What `tv_joint` of sampled rounds would be on average if they were exact; 0 if
-    /// they were enumerated.
+    /// The expected `tv_joint` of an exact verifier for sampled rounds; 0 for enumerated ones.
     pub noise: f64,
 }
 
-/// Where a law leaves the target's.
+/// Where a distribution differs from the target's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExternalWitness {
     /// The case.
     pub case: &'static str,
-    /// A round along the way, whose draft goes along with `after` as far as q allows.
+    /// A round on the way there, whose draft follows `after` as far as q allows.
     #[serde(flatten)]
     pub round: ExternalRound,
-    /// The tokens after which the next has another law than p.
+    /// The tokens after which the next token's distribution differs from p.
     pub after: Vec<Token>,
-    /// The law that it should have, which is p.
+    /// The expected distribution, p.
     pub expected: Vec<f64>,
-    /// The law that it has.
+    /// The found distribution.
     pub found: Vec<f64>,
 }
 
-/// A known bug with its distance from what was found.
+/// A known bug and its distance from the found distribution.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExternalBug {
     /// Its name.
     pub name: &'static str,
     /// The mistake in one sentence.
     pub imitates: &'static str,
-    /// The largest total variation between its law and the law that was found, over the cases
-    /// that speak for it.
+    /// The largest total variation between its distribution and the found one, over the cases that
+    /// decide.
     pub tv: f64,
-    /// Cases in which the laws are the same, of all.
+    /// The number of cases with the same distribution, and of all cases.
     pub cases: [usize; 2],
 }
 
-/// How rounds were sampled.
+/// Results of sampling.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExternalSampling {
-    /// The probability that an exact verifier is refuted is at most this.
+    /// An exact verifier is refuted with at most this probability.
     pub level: f64,
-    /// A verifier this far off in total variation, in the root mean square over the cases, is
-    /// refuted with probability 0.9, however the difference is spread.
+    /// A verifier with this total variation, as the root mean square over the cases, is refuted
+    /// with probability 0.9 for any spread of the difference.
     pub min_detectable_tv: f64,
-    /// The logarithm to base 10 of what bets on the laws of known bugs have won.
+    /// The base-10 logarithm of the winnings of bets on the distributions of known bugs.
     pub log10_wealth: f64,
-    /// Pearson's X², summed over the cases; none if the bets ended the sampling before.
+    /// Pearson's X², summed over the cases; none if the bets ended the sampling early.
     pub statistic: Option<f64>,
-    /// X² above this has a probability of half the level.
+    /// X² exceeds this with a probability of half the level.
     pub critical: f64,
-    /// Rounds with a text that the target never has; one refutes.
+    /// Number of rounds with a sequence that the target cannot generate; one is enough to refute.
     pub impossible: u64,
 }
 
-/// What was found out about a verifier from outside.
+/// The certificate of an external verifier.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExternalCertificate {
     /// Number of tokens of the vocabulary.
     pub vocab: usize,
     /// Number of drafted tokens.
     pub k: usize,
-    /// What came out.
+    /// The verdict.
     pub verdict: ExternalVerdict,
-    /// Differences up to this count as rounding.
+    /// Differences up to this value count as rounding.
     pub bar: f64,
-    /// Paths that were enumerated, or rounds that were sampled.
+    /// Number of enumerated paths or sampled rounds.
     pub rounds: u64,
     /// The largest total variation of the next K + 1 tokens over the cases.
     pub max_tv: f64,
-    /// The largest difference at one text over the cases.
+    /// The largest difference in the probability of one sequence over the cases.
     pub max_error: f64,
-    /// Case by case.
+    /// The results case by case.
     pub cases: Vec<ExternalCase>,
-    /// Where the law leaves the target's, in the case in which it does so the most.
+    /// Where the distribution differs from the target's, in the case with the largest difference.
     pub worst: Option<ExternalWitness>,
-    /// What it did that no verifier may do.
+    /// The rule of the interface that it broke.
     pub fault: Option<String>,
-    /// The known bug that has the same law.
+    /// The known bug with the same distribution.
     pub likely_bug: Option<ExternalBug>,
-    /// If none has: the known bug with the closest law in the first case.
+    /// Otherwise the known bug with the closest distribution in the first case.
     pub closest_bug: Option<ExternalBug>,
-    /// How rounds were sampled; none if they were enumerated.
+    /// Results of sampling; none if rounds were enumerated.
     pub sampling: Option<ExternalSampling>,
 }
 
 impl ExternalCertificate {
-    /// Whether nothing speaks against the verifier.
+    /// Whether the verifier is exact or was not refuted.
     pub fn holds(&self) -> bool {
         matches!(self.verdict, ExternalVerdict::Exact | ExternalVerdict::NotRefuted)
     }

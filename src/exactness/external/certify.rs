@@ -1,21 +1,21 @@
-//! Certifies a verifier from outside.
+//! Certifies an external verifier.
 
 use super::cases::{RoundCase, round_cases, sampled_cases};
 use super::certificate::{ExternalCase, ExternalCertificate, ExternalVerdict};
-use super::law::{completed, witness};
 use super::naming::name_bug;
 use super::options::ExternalOptions;
 use super::round::ExternalVerifier;
+use super::round_distribution::{completed, witness};
 use super::sample::sample_cases;
 use super::walk::{CaseWalk, walk_case};
 use crate::error::Error;
 use crate::exactness::joint::{Gap, JointDistribution, worse};
 
-/// Enumerates a verifier in every case, or samples it if it asks for uniforms.
+/// Enumerates a verifier in every case, or samples it if it requests uniforms.
 ///
 /// # Errors
-/// If the options are out of range. Whatever the verifier does wrong, its own errors
-/// included, is in the certificate.
+/// If the options are out of range. Faults and errors of the verifier are reported in the
+/// certificate.
 pub fn certify_external(
     verifier: &mut dyn ExternalVerifier,
     options: &ExternalOptions,
@@ -23,13 +23,13 @@ pub fn certify_external(
     let options = options.checked()?;
     let cases = round_cases(options.vocab, options.k)?;
     let mut certificate = begun(options);
-    let mut laws = Vec::new();
+    let mut dists = Vec::new();
     for case in &cases {
         match walk_case(verifier, case) {
-            CaseWalk::Law(rounds, paths) => {
-                let law = completed(case, &rounds);
-                certificate.add(enumerated(case, &law, paths));
-                laws.push(law);
+            CaseWalk::Enumerated(rounds, paths) => {
+                let dist = completed(case, &rounds);
+                certificate.add(enumerated(case, &dist, paths));
+                dists.push(dist);
             }
             CaseWalk::Opaque => {
                 return Ok(sampled(verifier, &sampled_cases(cases), options));
@@ -45,8 +45,8 @@ pub fn certify_external(
         certificate.verdict = ExternalVerdict::Exact;
         return Ok(certificate);
     }
-    certificate.refute(&cases, &laws);
-    (certificate.likely_bug, certificate.closest_bug) = name_bug(&cases, &laws, bar);
+    certificate.refute(&cases, &dists);
+    (certificate.likely_bug, certificate.closest_bug) = name_bug(&cases, &dists, bar);
     Ok(certificate)
 }
 
@@ -68,8 +68,8 @@ fn begun(options: &ExternalOptions) -> ExternalCertificate {
     }
 }
 
-fn enumerated(case: &RoundCase, law: &JointDistribution, paths: u64) -> ExternalCase {
-    let gap = Gap::between(law, &case.expected);
+fn enumerated(case: &RoundCase, dist: &JointDistribution, paths: u64) -> ExternalCase {
+    let gap = Gap::between(dist, &case.expected);
     ExternalCase {
         name: case.name,
         about: case.about,
@@ -111,16 +111,16 @@ impl ExternalCertificate {
         self.cases.push(case);
     }
 
-    /// Says that the laws are not the target's, and where.
-    fn refute(&mut self, cases: &[RoundCase], laws: &[JointDistribution]) {
+    /// Records that the distributions are not the target's, and where they differ.
+    fn refute(&mut self, cases: &[RoundCase], dists: &[JointDistribution]) {
         self.verdict = ExternalVerdict::Wrong;
         let excess = |case: &ExternalCase| case.tv_joint - case.noise;
-        let most = self.cases.iter().zip(cases.iter().zip(laws));
+        let most = self.cases.iter().zip(cases.iter().zip(dists));
         let most = most.max_by(|a, b| excess(a.0).total_cmp(&excess(b.0)));
-        self.worst = most.and_then(|(shown, (case, law))| {
-            // Of frequencies, what stands out from their noise.
+        self.worst = most.and_then(|(shown, (case, dist))| {
+            // For frequencies, only differences above the noise.
             let bar = if shown.noise > 0.0 { 0.25 * shown.max_error } else { self.bar };
-            witness(case, law, bar.min(shown.max_error / 2.0))
+            witness(case, dist, bar.min(shown.max_error / 2.0))
         });
     }
 }

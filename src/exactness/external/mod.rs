@@ -1,15 +1,15 @@
-//! Whether a verifier that is not ours is exact.
+//! Certifies verifiers of other programs.
 //!
-//! A verifier is anything that turns p, q and a draft into tokens and asks for its random
-//! decisions ([`ExternalVerifier`]). One that decides through [`ExternalChance::choose`]
-//! alone is *enumerated*: every draft, every outcome of every decision. The tokens of a round
-//! are completed to K + 1 by draws from the target, so the joint law must be the target's
-//! to 1e-12. Completing by further rounds would give the same verdict: if a round followed by
-//! exact tokens is exact in every context, so is a round followed by rounds, by induction.
-//! One that asks for uniforms is *sampled* instead, with a stated power.
+//! A verifier is any function that turns p, q and a draft into tokens and requests its random
+//! decisions from the caller ([`ExternalVerifier`]). A verifier that decides only through
+//! [`ExternalChance::choose`] is *enumerated*: every draft and every outcome of every decision. The
+//! tokens of a round are completed to K + 1 by draws from the target, so their joint distribution
+//! must equal the target's to 1e-12. Completing with further rounds would give the same verdict: if
+//! a round followed by exact tokens is exact in every context, so is a round followed by rounds, by
+//! induction. A verifier that requests uniforms is *sampled* instead, with a stated power.
 //!
-//! A verifier that is wrong is held against known-wrong ones, which are enumerated in the
-//! same cases: the one with the same law names the bug.
+//! A wrong verifier is compared with known-wrong ones, which are enumerated in the same cases. The
+//! one with the same distribution names the bug.
 //!
 //! ```
 //! use specdec::exactness::external::{
@@ -28,12 +28,12 @@
 mod cases;
 mod certificate;
 mod certify;
-mod law;
 mod naming;
 mod options;
 mod own;
 mod pearson;
 mod round;
+mod round_distribution;
 mod sample;
 mod suspects;
 mod table;

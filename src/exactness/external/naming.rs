@@ -1,16 +1,16 @@
-//! Which known bug has the law that was found.
+//! Names the known bug that has the found distribution.
 
 use super::cases::RoundCase;
 use super::certificate::ExternalBug;
-use super::law::{completed, distance};
 use super::own::OwnVerifier;
 use super::round::ExternalVerifier;
+use super::round_distribution::{completed, distance};
 use super::suspects::SUSPECTS;
 use super::walk::{CaseWalk, walk_case};
 use crate::exactness::joint::JointDistribution;
 use crate::exactness::mutants;
 
-/// Laws of enumerated verifiers that differ by less are the same.
+/// Distributions of enumerated verifiers that differ by less count as equal.
 const SAME: f64 = 1e-9;
 
 /// A known-wrong verifier.
@@ -34,10 +34,10 @@ pub(super) fn known_wrong() -> Vec<KnownWrong> {
 }
 
 impl KnownWrong {
-    /// Its law in a case; `None` if it cannot decide there.
-    pub(super) fn law(&mut self, case: &RoundCase) -> Option<JointDistribution> {
+    /// Its distribution in a case; `None` if it cannot decide there.
+    pub(super) fn distribution(&mut self, case: &RoundCase) -> Option<JointDistribution> {
         match walk_case(&mut *self.verifier, case) {
-            CaseWalk::Law(rounds, _) => Some(completed(case, &rounds)),
+            CaseWalk::Enumerated(rounds, _) => Some(completed(case, &rounds)),
             CaseWalk::Opaque | CaseWalk::Fault(_) => None,
         }
     }
@@ -47,9 +47,9 @@ impl KnownWrong {
     }
 }
 
-/// The known bug that has the same laws, or else the one whose law in the first case is the
-/// closest. In cases where a token is impossible, programs with the same bug may go different
-/// ways, so the cases in which all tokens are possible decide.
+/// The known bug with the same distributions, or else the one with the closest distribution in the
+/// first case. If a token is impossible, programs with the same bug may behave differently. So only
+/// the cases in which all tokens are possible decide.
 pub(super) fn name_bug(
     cases: &[RoundCase],
     found: &[JointDistribution],
@@ -60,7 +60,7 @@ pub(super) fn name_bug(
     for mut wrong in known_wrong() {
         let (mut farthest, mut alike, mut excluded) = (0.0_f64, 0, false);
         for (number, (case, found)) in cases.iter().zip(found).enumerate() {
-            let tv = wrong.law(case).map_or(f64::INFINITY, |law| distance(&law, found));
+            let tv = wrong.distribution(case).map_or(f64::INFINITY, |dist| distance(&dist, found));
             if number == 0 && closest.as_ref().is_none_or(|closest| tv < closest.tv) {
                 closest = Some(wrong.bug(tv, [0, cases.len()]));
             }

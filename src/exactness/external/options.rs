@@ -1,14 +1,14 @@
-//! What a verifier from outside is certified with.
+//! The options for certifying an external verifier.
 
 use crate::error::Error;
 use crate::exactness::joint::TOLERANCE;
 
-/// The most texts of K + 1 tokens that are enumerated.
-const MOST_TEXTS: usize = 1 << 12;
-/// The most rounds that are sampled.
+/// The largest number of sequences of K + 1 tokens.
+const MOST_SEQUENCES: usize = 1 << 12;
+/// The largest number of sampled rounds.
 const MOST_ROUNDS: u64 = 1_000_000_000;
 
-/// The numbers that a verifier computes with, which decide how far off rounding may be.
+/// The verifier's floating-point precision, which decides how large rounding errors may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ExternalPrecision {
     /// Double precision.
@@ -19,14 +19,14 @@ pub enum ExternalPrecision {
 }
 
 impl ExternalPrecision {
-    /// The largest difference from the target's law that rounding may cause in a round of
+    /// The largest difference from the target's distribution that rounding may cause in a round of
     /// `k` drafted tokens.
     ///
-    /// In f64 it is 1e-12. In f32, p and q lose 2^-24 of their value each, and so do a ratio
-    /// and a difference; what is chosen by is normalised in f64. A residual loses as much of p
-    /// and q, however small it is itself, but it is used with the probability of a rejection,
-    /// which is its mass. Fewer than 16 such losses meet at a token, of which K + 1 follow one
-    /// another.
+    /// In f64 it is 1e-12. In f32, p and q have a relative rounding error of 2^-24 each, and so do
+    /// a ratio and a difference. The weights of a choice are normalised in f64. The error of a
+    /// residual is relative to p and q, even if the residual is small. But a residual is used only
+    /// after a rejection, whose probability is the residual's mass. Fewer than 16 such errors
+    /// affect a token, and K + 1 tokens follow one another.
     pub fn bar(self, k: usize) -> f64 {
         match self {
             Self::F64 => TOLERANCE,
@@ -35,19 +35,19 @@ impl ExternalPrecision {
     }
 }
 
-/// What to certify a verifier with.
+/// The options for certifying a verifier.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExternalOptions {
     /// Number of tokens of the vocabulary, V: at least 2.
     pub vocab: usize,
     /// Number of drafted tokens, K: at least 1.
     pub k: usize,
-    /// What it computes with.
+    /// The verifier's floating-point precision.
     pub precision: ExternalPrecision,
-    /// The total variation that sampling is to find: a verifier so far off, in the root mean
-    /// square over the cases, is refuted in nine of ten runs. From 1e-4 to 0.5.
+    /// The total variation that sampling must detect: a verifier with this root mean square over
+    /// the cases is refuted in nine of ten runs. From 1e-4 to 0.5.
     pub detect: f64,
-    /// The number of sampled rounds, instead of as many as `detect` needs.
+    /// The number of sampled rounds; by default as many as `detect` needs.
     pub rounds: Option<u64>,
     /// Seed of sampled rounds.
     pub seed: u64,
@@ -61,10 +61,10 @@ impl Default for ExternalOptions {
 }
 
 impl ExternalOptions {
-    /// The options themselves, if they can be certified with.
+    /// The options themselves, if they are valid.
     ///
     /// # Errors
-    /// If a number is out of its range, or there would be too many texts.
+    /// If a number is out of its range, or there would be too many sequences.
     pub(super) fn checked(&self) -> Result<&Self, Error> {
         let &Self { vocab, k, detect, .. } = self;
         if vocab < 2 {
@@ -73,10 +73,11 @@ impl ExternalOptions {
         if k < 1 {
             return Err(Error::setting("k is 0, but must be at least 1"));
         }
-        let texts = u32::try_from(k + 1).ok().and_then(|n| vocab.checked_pow(n));
-        if texts.is_none_or(|texts| texts > MOST_TEXTS) {
+        let sequences = u32::try_from(k + 1).ok().and_then(|n| vocab.checked_pow(n));
+        if sequences.is_none_or(|sequences| sequences > MOST_SEQUENCES) {
             return Err(Error::setting(format!(
-                "vocab {vocab} and k {k}: vocab^(k+1) texts are enumerated, at most {MOST_TEXTS}"
+                "vocab {vocab} and k {k}: vocab^(k+1) sequences are enumerated, \
+                 at most {MOST_SEQUENCES}"
             )));
         }
         if !(1e-4..=0.5).contains(&detect) {

@@ -1,4 +1,4 @@
-//! The project's verifiers, called as if they came from outside.
+//! The verifiers of this crate behind the interface of external ones.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -10,8 +10,7 @@ use crate::error::Error;
 use crate::tree::{Draft, Origin};
 use crate::verify::Verifier;
 
-/// A verifier of this crate with the interface of those from outside, for drafts that are
-/// chains of sampled tokens.
+/// A verifier of this crate with the interface of external verifiers, for chains of sampled tokens.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnVerifier<V>(pub V);
 
@@ -44,10 +43,10 @@ impl<V: Verifier> ExternalVerifier for OwnVerifier<V> {
     }
 }
 
-/// A [`Chance`] that asks for choices.
+/// A [`Chance`] that requests its choices from an [`ExternalChance`].
 struct AskedChance<'c> {
     chance: &'c mut dyn ExternalChance,
-    /// The first error, which [`Chance`] cannot pass on.
+    /// The first error, which [`Chance`] cannot return.
     failed: Option<Error>,
 }
 
@@ -84,7 +83,7 @@ impl Chance for AskedChance<'_> {
         tokens[self.choose(&weights)]
     }
 
-    /// Without noise that depends on the position: a draft from outside has no part in it.
+    /// Without noise that depends on the position, because an external draft does not share it.
     fn race(&mut self, position: usize, _lists: Range<usize>, dist: &Dist) -> Token {
         self.categorical(Site { purpose: crate::chance::Purpose::Target, node: position }, dist)
     }

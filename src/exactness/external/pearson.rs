@@ -1,4 +1,4 @@
-//! Pearson's test over several cases at once.
+//! Pearson's test, pooled over several cases.
 
 use std::collections::BTreeMap;
 
@@ -7,42 +7,42 @@ use crate::distribution::Token;
 use crate::exactness::joint::JointDistribution;
 use crate::exactness::monte_carlo::{TestPower, merged_cells};
 
-/// How often each text came up in a case.
-pub(super) type TextCounts = BTreeMap<Vec<Token>, u64>;
+/// The number of occurrences of each sequence in a case.
+pub(super) type SequenceCounts = BTreeMap<Vec<Token>, u64>;
 
-/// The quantiles of half the level 1e-3, whose other half is for bets, and of a power of 0.9.
+/// The quantiles of half the level 1e-3 and of a power of 0.9. The bets use the other half of the
+/// level.
 const POWER: TestPower = TestPower { z_level: 3.290_527, z_power: 1.281_552 };
 
-/// The quantile of 1e-6, and of the same power: what a law must differ by to be ruled out as
-/// the law that was found.
+/// The quantile of the level 1e-6 with the same power. It decides whether a known bug's
+/// distribution is ruled out as the found one.
 pub(super) const UNLIKELY: TestPower = TestPower { z_level: 4.753_424, ..POWER };
 
-/// X² of the counts of all cases.
+/// Pearson's X² over the counts of all cases.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PooledFit {
     pub(super) statistic: f64,
     pub(super) critical: f64,
-    /// Rounds with a text that a law excludes.
+    /// Number of rounds with a sequence that the distribution excludes.
     pub(super) impossible: u64,
-    /// The total variation, in the root mean square over the cases, that is found in nine of
-    /// ten tests.
+    /// The total variation, as the root mean square over the cases, that nine of ten tests detect.
     pub(super) min_detectable_tv: f64,
 }
 
 impl PooledFit {
-    /// Tests the counts against one law per case.
+    /// Tests the counts against one distribution per case.
     pub(super) fn test<'l>(
-        counts: &[TextCounts],
-        laws: impl Iterator<Item = &'l JointDistribution>,
+        counts: &[SequenceCounts],
+        dists: impl Iterator<Item = &'l JointDistribution>,
         power: TestPower,
     ) -> Self {
         let (mut statistic, mut freedom, mut impossible) = (0.0, 0.0, 0);
         let (mut all, mut unseen) = (0.0, 0.0);
-        for (counts, law) in counts.iter().zip(laws) {
-            let possible = |text| law.get(text).is_some_and(|&p| p > 0.0);
+        for (counts, dist) in counts.iter().zip(dists) {
+            let possible = |sequence| dist.get(sequence).is_some_and(|&p| p > 0.0);
             impossible += counts.iter().filter(|(t, _)| !possible(*t)).map(|(_, n)| n).sum::<u64>();
             let rounds = counts.values().sum::<u64>() as f64;
-            let (cells, merged) = merged_cells(counts, law, rounds);
+            let (cells, merged) = merged_cells(counts, dist, rounds);
             statistic += cells.iter().map(|(n, e)| (n - e).powi(2) / e).sum::<f64>();
             freedom += cells.len().saturating_sub(1) as f64;
             all += rounds;
@@ -58,30 +58,30 @@ impl PooledFit {
         }
     }
 
-    /// As [`Self::test`] with the laws that rounds must have.
-    pub(super) fn of_target(counts: &[TextCounts], cases: &[RoundCase]) -> Self {
+    /// As [`Self::test`], with the distributions that rounds must have.
+    pub(super) fn of_target(counts: &[SequenceCounts], cases: &[RoundCase]) -> Self {
         Self::test(counts, cases.iter().map(|case| &case.expected), POWER)
     }
 
-    /// Whether the laws make the counts plausible.
+    /// Whether the counts are plausible under the distributions.
     pub(super) fn is_plausible(&self) -> bool {
         self.impossible == 0 && self.statistic <= self.critical
     }
 }
 
-/// What so many rounds per case would detect.
+/// The total variation that `rounds` rounds per case would detect.
 fn detectable(cases: &[RoundCase], rounds: u64) -> f64 {
-    // The merging of cells asks how many counts are expected, not what they are.
-    let counts = cases.iter().map(|case| TextCounts::from([(most_probable(case), rounds)]));
+    // Merging depends on expected counts only, so any observed counts will do.
+    let counts = cases.iter().map(|case| SequenceCounts::from([(most_probable(case), rounds)]));
     PooledFit::of_target(&counts.collect::<Vec<_>>(), cases).min_detectable_tv
 }
 
 fn most_probable(case: &RoundCase) -> Vec<Token> {
     let most = case.expected.iter().max_by(|a, b| a.1.total_cmp(b.1));
-    most.map(|(text, _)| text.clone()).unwrap_or_default()
+    most.map(|(sequence, _)| sequence.clone()).unwrap_or_default()
 }
 
-/// The rounds per case that find a total variation of `detect`.
+/// The number of rounds per case that detects a total variation of `detect`.
 pub(super) fn rounds_to_find(cases: &[RoundCase], detect: f64) -> u64 {
     let mut rounds = 64_u64;
     while detectable(cases, rounds) > detect {
@@ -96,7 +96,7 @@ mod tests {
     use crate::exactness::external::cases::{round_cases, sampled_cases};
 
     #[test]
-    fn what_is_to_be_found_decides_on_the_rounds() {
+    fn the_number_of_rounds_follows_from_the_detectable_tv() {
         for (vocab, k, detect) in [(4, 3, 0.01), (4, 3, 0.03), (3, 2, 0.03), (2, 1, 0.03)] {
             let cases = sampled_cases(round_cases(vocab, k).unwrap());
             let rounds = rounds_to_find(&cases, detect);

@@ -1,11 +1,11 @@
-//! What a verifier from outside is given, and what it gives back.
+//! The interface of external verifiers.
 
 use serde::Serialize;
 
 use crate::distribution::Token;
 use crate::error::Error;
 
-/// A round: what the verifier decides on.
+/// A round for the verifier to decide.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct ExternalRound {
     /// The target's distributions, K + 1 rows of V probabilities: `p[0]` after the
@@ -17,36 +17,36 @@ pub struct ExternalRound {
     pub draft: Vec<Token>,
 }
 
-/// Where a verifier gets its random decisions from.
+/// The source of a verifier's random decisions.
 pub trait ExternalChance {
-    /// An index that is drawn with probability proportional to its weight. Verifiers that
-    /// use nothing else are enumerated.
+    /// Draws an index with probability proportional to its weight. Verifiers that use only this are
+    /// enumerated.
     ///
     /// # Errors
-    /// If a weight is negative or not finite, or none is positive.
+    /// If a weight is negative or not finite, or if none is positive.
     fn choose(&mut self, weights: &[f64]) -> Result<usize, Error>;
 
-    /// A uniform number in `[0, 1)`. Verifiers that use it are sampled.
+    /// Draws a uniform number in `[0, 1)`. Verifiers that use it are sampled.
     ///
     /// # Errors
-    /// If the verifier asks without end.
+    /// If the verifier requests too many numbers in a round.
     fn uniform(&mut self) -> Result<f64, Error>;
 
-    /// The answers to the next choices, as far as they are certain because the round has
-    /// been walked that far before. A verifier at a distance can be sent them ahead.
+    /// The results of the next choices, as far as they are known because the walk has been there
+    /// before. They can be sent to a remote verifier in advance.
     fn foreseen(&self) -> Vec<usize> {
         Vec::new()
     }
 }
 
-/// A verifier from outside.
+/// An external verifier.
 pub trait ExternalVerifier {
-    /// The tokens of the round, from 1 to K + 1: as many tokens of the draft as are accepted,
-    /// from its beginning, and one more. It must depend on the round and on what `chance`
-    /// answers alone.
+    /// Returns the 1 to K + 1 tokens of the round: the accepted tokens from the beginning of the
+    /// draft, and one more. The result must depend only on the round and on the results from
+    /// `chance`.
     ///
     /// # Errors
-    /// If it cannot decide; errors of `chance` are to be passed on.
+    /// If it cannot decide. It must return errors of `chance`.
     fn verify(
         &mut self,
         round: &ExternalRound,
@@ -73,7 +73,7 @@ impl ExternalRound {
         self.p[0].len()
     }
 
-    /// What is wrong with tokens that are to be those of the round, if anything is.
+    /// A message if these tokens cannot be the tokens of the round.
     pub(super) fn fault(&self, tokens: &[Token]) -> Option<String> {
         let (k, vocab) = (self.draft.len(), self.vocab());
         let Some((next, accepted)) = tokens.split_last() else {
@@ -103,10 +103,10 @@ impl ExternalRound {
     }
 }
 
-/// The sum of weights that one index is to be chosen by.
+/// The sum of the weights of a choice.
 ///
 /// # Errors
-/// If they are no weights.
+/// If the weights are invalid.
 pub(super) fn total(weights: &[f64]) -> Result<f64, Error> {
     let wrong =
         |why: String| Err(Error::input(format!("it asked to choose by {weights:?}: {why}")));

@@ -1,12 +1,12 @@
-//! A verifier from outside, sampled.
+//! Samples the rounds of an external verifier.
 
 use super::cases::RoundCase;
 use super::certificate::{ExternalBug, ExternalCase, ExternalSampling};
-use super::law::distance;
 use super::naming::{KnownWrong, known_wrong};
 use super::options::ExternalOptions;
-use super::pearson::{PooledFit, TextCounts, UNLIKELY, rounds_to_find};
+use super::pearson::{PooledFit, SequenceCounts, UNLIKELY, rounds_to_find};
 use super::round::{ExternalChance, ExternalVerifier, total};
+use super::round_distribution::distance;
 use super::walk::{outcome, placed};
 use crate::audit::log_mean_exp;
 use crate::chance::{Chance, Purpose, Request, Seeded, Site};
@@ -16,20 +16,20 @@ use crate::exactness::joint::{JointDistribution, worse};
 
 /// The probability that an exact verifier is refuted.
 pub(super) const LEVEL: f64 = 1e-3;
-/// Shares of a bug in an otherwise exact verifier that are bet on.
+/// The bets assume that a bug affects these shares of an otherwise exact verifier's rounds.
 const SHARES: [f64; 5] = [1.0, 0.5, 0.25, 0.125, 0.0625];
-/// Rounds per case before the bets are counted for the first time; then after as many again.
+/// Rounds per case before the bets are settled for the first time. This number doubles each time.
 const FIRST_COUNT: u64 = 64;
-/// Rounds per case that a refuted verifier is sampled for at least: what refutes it may be
-/// few rounds, but bugs that are alike need more to be told apart.
-const TO_NAME: u64 = 1024;
-/// The most random numbers of a round.
+/// The minimum number of rounds per case of a refuted verifier. A few rounds may refute it, but
+/// similar bugs need more to be distinguished.
+const ROUNDS_TO_NAME: u64 = 1024;
+/// The largest number of random numbers in a round.
 const MOST_DRAWS: usize = 1 << 20;
 
-/// What sampling found.
+/// The results of sampling.
 pub(super) struct Sampled {
     pub(super) cases: Vec<ExternalCase>,
-    /// The frequencies of texts, case by case.
+    /// The frequencies of sequences, case by case.
     pub(super) found: Vec<JointDistribution>,
     pub(super) sampling: ExternalSampling,
     pub(super) refuted: bool,
@@ -97,7 +97,7 @@ impl ExternalChance for SampledChance<'_> {
 /// Samples rounds of all cases.
 ///
 /// # Errors
-/// With a sentence if the verifier does what none may do.
+/// With a message if the verifier breaks a rule of the interface.
 pub(super) fn sample_cases(
     verifier: &mut dyn ExternalVerifier,
     cases: &[RoundCase],
@@ -107,7 +107,7 @@ pub(super) fn sample_cases(
     let rounds = options.rounds.map_or_else(|| rounds_to_find(cases, options.detect), per_case);
     let bets = Bets::on_all(cases);
     let mut seeded = Seeded::new(Request { seed: options.seed, prompt: "external", repeat: 0 });
-    let mut counts = vec![TextCounts::new(); cases.len()];
+    let mut counts = vec![SequenceCounts::new(); cases.len()];
     let (mut done, mut next, mut number) = (0, FIRST_COUNT.min(rounds), 0);
     let (mut log_wealth, mut refuted) = (f64::NEG_INFINITY, false);
     loop {
@@ -115,22 +115,22 @@ pub(super) fn sample_cases(
             for (case, counts) in cases.iter().zip(&mut counts) {
                 seeded.begin_round(number);
                 number += 1;
-                let text = one_round(verifier, case, &mut seeded)?;
-                *counts.entry(text).or_insert(0) += 1;
+                let sequence = one_round(verifier, case, &mut seeded)?;
+                *counts.entry(sequence).or_insert(0) += 1;
             }
         }
         done = next;
-        // The most that the bets ever had at a count.
+        // The largest wealth so far.
         log_wealth = log_wealth.max(bets.log_wealth(&counts, cases));
         refuted |= PooledFit::of_target(&counts, cases).impossible > 0;
         refuted |= log_wealth >= (2.0 / LEVEL).ln();
-        if done == rounds || (refuted && done >= TO_NAME) {
+        if done == rounds || (refuted && done >= ROUNDS_TO_NAME) {
             break;
         }
         next = (2 * done).min(rounds);
     }
     let fit = PooledFit::of_target(&counts, cases);
-    // Pearson's test is one of a number of rounds that was fixed before.
+    // Pearson's test is valid only for the number of rounds that was fixed in advance.
     let complete = done == rounds;
     refuted |= complete && !fit.is_plausible();
     let found = counts.iter().map(frequencies).collect::<Vec<_>>();
@@ -162,16 +162,16 @@ fn one_round(
     let round = case.round(&draft);
     let found = verifier.verify(&round, &mut chance);
     let found = outcome(&round, chance.refused.as_ref(), found);
-    let mut text = found.map_err(|why| placed(case, &draft, &why))?;
-    while text.len() <= case.k {
-        text.push(chance.index(Purpose::Target, case.p(&text), 1.0) as Token);
+    let mut sequence = found.map_err(|why| placed(case, &draft, &why))?;
+    while sequence.len() <= case.k {
+        sequence.push(chance.index(Purpose::Target, case.p(&sequence), 1.0) as Token);
     }
-    Ok(text)
+    Ok(sequence)
 }
 
-fn frequencies(counts: &TextCounts) -> JointDistribution {
+fn frequencies(counts: &SequenceCounts) -> JointDistribution {
     let all = counts.values().sum::<u64>() as f64;
-    counts.iter().map(|(text, &n)| (text.clone(), n as f64 / all)).collect()
+    counts.iter().map(|(sequence, &n)| (sequence.clone(), n as f64 / all)).collect()
 }
 
 fn shown(case: &RoundCase, found: &JointDistribution, rounds: u64) -> ExternalCase {
@@ -189,73 +189,75 @@ fn shown(case: &RoundCase, found: &JointDistribution, rounds: u64) -> ExternalCa
     }
 }
 
-/// Bets on the laws of known-wrong verifiers.
+/// Bets on the distributions of known-wrong verifiers.
 struct Bets {
-    /// Each with its law in every case.
+    /// Each known bug with its distribution in every case.
     on: Vec<(KnownWrong, Vec<JointDistribution>)>,
 }
 
 impl Bets {
     fn on_all(cases: &[RoundCase]) -> Self {
         let placed = known_wrong().into_iter().filter_map(|mut wrong| {
-            let laws = cases.iter().map(|case| wrong.law(case)).collect::<Option<Vec<_>>>()?;
-            Some((wrong, laws))
+            let dists =
+                cases.iter().map(|case| wrong.distribution(case)).collect::<Option<Vec<_>>>()?;
+            Some((wrong, dists))
         });
         Self { on: placed.collect() }
     }
 
-    /// The logarithm of what bets have won that are divided between all bugs and shares.
-    fn log_wealth(&self, counts: &[TextCounts], cases: &[RoundCase]) -> f64 {
-        let shares = self
-            .on
-            .iter()
-            .flat_map(|(_, laws)| SHARES.map(|share| log_likelihood(counts, laws, cases, share)));
+    /// The logarithm of the winnings of bets that are divided equally between all bugs and shares.
+    fn log_wealth(&self, counts: &[SequenceCounts], cases: &[RoundCase]) -> f64 {
+        let shares = self.on.iter().flat_map(|(_, dists)| {
+            SHARES.map(|share| log_likelihood_ratio(counts, dists, cases, share))
+        });
         log_mean_exp(&shares.collect::<Vec<_>>())
     }
 
-    /// The bug under which the texts are the most probable, if its law makes them plausible;
-    /// else the one whose law in the first case is the closest to their frequencies.
+    /// The bug with the highest likelihood, if the counts are plausible under it; else the one
+    /// whose distribution in the first case is closest to the frequencies.
     fn named(
         &self,
-        counts: &[TextCounts],
+        counts: &[SequenceCounts],
         cases: &[RoundCase],
         found: &[JointDistribution],
     ) -> (Option<ExternalBug>, Option<ExternalBug>) {
         let all = [cases.len(); 2];
         let likely = self.on.iter().map(|one| (one, log_probability(counts, &one.1)));
         let likely = likely.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(one, _)| one);
-        if let Some((wrong, laws)) = likely
-            && PooledFit::test(counts, laws.iter(), UNLIKELY).is_plausible()
+        if let Some((wrong, dists)) = likely
+            && PooledFit::test(counts, dists.iter(), UNLIKELY).is_plausible()
         {
-            let tv = laws.iter().zip(found).map(|(law, found)| distance(law, found));
+            let tv = dists.iter().zip(found).map(|(dist, found)| distance(dist, found));
             return (Some(wrong.bug(tv.fold(0.0, worse), all)), None);
         }
-        let close = self.on.iter().map(|(wrong, laws)| (wrong, distance(&laws[0], &found[0])));
+        let close = self.on.iter().map(|(wrong, dists)| (wrong, distance(&dists[0], &found[0])));
         let closest = close.min_by(|a, b| a.1.total_cmp(&b.1));
         (None, closest.map(|(wrong, tv)| wrong.bug(tv, [0, cases.len()])))
     }
 }
 
-/// The logarithm of the probability of the texts under these laws.
-fn log_probability(counts: &[TextCounts], laws: &[JointDistribution]) -> f64 {
-    let each = counts.iter().zip(laws).flat_map(|(counts, law)| {
-        counts.iter().map(|(text, &n)| n as f64 * law.get(text).copied().unwrap_or(0.0).ln())
+/// The log-likelihood of the counts under these distributions.
+fn log_probability(counts: &[SequenceCounts], dists: &[JointDistribution]) -> f64 {
+    let each = counts.iter().zip(dists).flat_map(|(counts, dist)| {
+        counts
+            .iter()
+            .map(|(sequence, &n)| n as f64 * dist.get(sequence).copied().unwrap_or(0.0).ln())
     });
     each.sum()
 }
 
-/// The logarithm of the ratio of likelihoods of the texts under a share of a bug and under
-/// exactness.
-fn log_likelihood(
-    counts: &[TextCounts],
-    laws: &[JointDistribution],
+/// The log-likelihood ratio of the counts between a verifier with a share of a bug and an exact
+/// one.
+fn log_likelihood_ratio(
+    counts: &[SequenceCounts],
+    dists: &[JointDistribution],
     cases: &[RoundCase],
     share: f64,
 ) -> f64 {
-    let each = counts.iter().zip(laws).zip(cases).flat_map(|((counts, law), case)| {
-        counts.iter().filter_map(move |(text, &n)| {
-            let p = case.expected.get(text).copied().filter(|p| *p > 0.0)?;
-            let bug = law.get(text).copied().unwrap_or(0.0);
+    let each = counts.iter().zip(dists).zip(cases).flat_map(|((counts, dist), case)| {
+        counts.iter().filter_map(move |(sequence, &n)| {
+            let p = case.expected.get(sequence).copied().filter(|p| *p > 0.0)?;
+            let bug = dist.get(sequence).copied().unwrap_or(0.0);
             Some(n as f64 * (share * (bug / p - 1.0)).ln_1p())
         })
     });

@@ -1,10 +1,10 @@
-//! Known-wrong verifiers whose laws name the bug of another.
+//! Known-wrong verifiers whose distributions name the bug of a tested verifier.
 
 use super::round::{ExternalChance, ExternalRound};
 use crate::distribution::Token;
 use crate::error::Error;
 
-/// A known-wrong verifier of chains. Those of [`crate::exactness::mutants`] are further ones.
+/// A known-wrong verifier of chains. [`crate::exactness::mutants`] has further ones.
 #[derive(Debug, Clone, Copy)]
 pub struct Suspect {
     /// Its name.
@@ -15,9 +15,9 @@ pub struct Suspect {
     pub verify: fn(&ExternalRound, &mut dyn ExternalChance) -> Result<Vec<Token>, Error>,
 }
 
-/// Rejection sampling of a chain with parts that can be exchanged; as [`RIGHT`] it is right.
+/// Rejection sampling of a chain with replaceable parts; as [`RIGHT`] it is correct.
 struct RejectionParts {
-    /// Probability to accept the i-th token.
+    /// Probability of accepting the i-th token.
     accept: fn(&ExternalRound, usize) -> f64,
     /// Weights of the correction if the i-th token is rejected.
     correction: fn(&ExternalRound, usize) -> Vec<f64>,
@@ -31,7 +31,7 @@ const RIGHT: RejectionParts = RejectionParts {
     bonus: |round| round.p[round.draft.len()].clone(),
 };
 
-/// All of them.
+/// All known-wrong verifiers of this module.
 pub const SUSPECTS: &[Suspect] = &[
     Suspect {
         name: "accepts_all",
@@ -218,7 +218,7 @@ pub const SUSPECTS: &[Suspect] = &[
         name: "one_coin",
         imitates: "one uniform number decides on all tokens of the draft",
         verify: |round, chance| {
-            // Of n tokens all are accepted with the least of their ratios.
+            // The first n tokens are all accepted with the smallest of their ratios.
             let mut most = 1.0_f64;
             let reached = (0..round.draft.len()).map(|i| {
                 let before = most;
@@ -245,7 +245,7 @@ pub const SUSPECTS: &[Suspect] = &[
     },
 ];
 
-/// Keeps a token with its probability, else draws any.
+/// Accepts a token with probability p, and else draws the correction from p.
 const MATCHING: RejectionParts = RejectionParts {
     accept: |round, i| drafted(&round.p[i], round, i),
     correction: |round, i| round.p[i].clone(),
@@ -257,12 +257,12 @@ fn drafted(row: &[f64], round: &ExternalRound, i: usize) -> f64 {
     row[round.draft[i] as usize]
 }
 
-/// (p - q)+, which needs no normalisation.
+/// (p - q)+, not normalised.
 fn residual(p: &[f64], q: &[f64]) -> Vec<f64> {
     p.iter().zip(q).map(|(p, q)| (p - q).max(0.0)).collect()
 }
 
-/// (p - q)+ with what is missing to 1 at a token.
+/// (p - q)+ with the mass missing to 1 added at a token.
 fn unnormalised(round: &ExternalRound, i: usize, token: usize) -> Vec<f64> {
     let mut weights = residual(&round.p[i], &round.q[i]);
     weights[token] += (1.0 - weights.iter().sum::<f64>()).max(0.0);
@@ -275,14 +275,14 @@ fn one_hot(row: &[f64]) -> Vec<f64> {
     (0..row.len()).map(|token| f64::from(u8::from(Some(token) == most))).collect()
 }
 
-/// The round with other rows of the target.
+/// The round with replaced target rows.
 fn with_target(round: &ExternalRound, row: impl Fn(usize, &[f64]) -> Vec<f64>) -> ExternalRound {
     let p = round.p.iter().enumerate().map(|(i, p)| row(i, p)).collect();
     ExternalRound { p, ..round.clone() }
 }
 
 fn coin(chance: &mut dyn ExternalChance, p: f64) -> Result<bool, Error> {
-    // 0/0 accepts nothing, as a comparison with it is false.
+    // 0/0 accepts nothing, because comparisons with NaN are false.
     let p = if p > 0.0 { p.min(1.0) } else { 0.0 };
     Ok(p >= 1.0 || (p > 0.0 && chance.choose(&[p, 1.0 - p])? == 0))
 }
@@ -299,7 +299,7 @@ fn run(
     ended(round, chance, accepted, parts)
 }
 
-/// The accepted tokens and one more.
+/// The accepted tokens and the next one.
 fn ended(
     round: &ExternalRound,
     chance: &mut dyn ExternalChance,
@@ -312,7 +312,7 @@ fn ended(
         (parts.correction)(round, accepted)
     };
     if weights.iter().all(|&weight| weight <= 0.0) {
-        // Where nothing is left, p is what implementations fall back to.
+        // Implementations fall back to p if the weights have no mass.
         weights.clone_from(&round.p[accepted]);
     }
     let next = chance.choose(&weights)? as Token;

@@ -1,9 +1,9 @@
-//! The certificate of a verifier from outside as text.
+//! Prints the certificate of an external verifier.
 
 use super::certificate::{ExternalBug, ExternalCertificate, ExternalVerdict, ExternalWitness};
 
 impl ExternalCertificate {
-    /// The cases as a table, then where the law is wrong and which bug is likely, one
+    /// The cases as a table, then where the distribution is wrong and which bug is likely, one
     /// sentence each.
     pub fn table(&self) -> String {
         let what = if self.sampling.is_some() { "rounds" } else { "paths" };
@@ -27,7 +27,8 @@ impl ExternalCertificate {
                 |x2| format!("X2 = {x2:.0} of {:.0}", sampling.critical),
             );
             text += &format!(
-                "bets on known bugs: 10^{:.1}; Pearson's test: {pearson}; impossible texts: {}\n",
+                "bets on known bugs: 10^{:.1}; Pearson's test: {pearson}; \
+                 impossible sequences: {}\n",
                 sampling.log10_wealth, sampling.impossible
             );
         }
@@ -42,17 +43,19 @@ impl ExternalCertificate {
         let place = format!("vocabulary {vocab}, K = {k}");
         match (self.verdict, &self.sampling) {
             (ExternalVerdict::Invalid, _) => {
-                format!("invalid: {}", self.fault.as_deref().unwrap_or("no case was looked at"))
+                format!("invalid: {}", self.fault.as_deref().unwrap_or("no case was run"))
             }
             (ExternalVerdict::Exact, _) => format!(
-                "exact: the joint law of {} tokens is the target's to {bar:.1e} in {} cases, \
-                 {rounds} paths enumerated ({place})",
+                "exact: the joint distribution of {} tokens is the target's to {bar:.1e} in {} \
+                 cases, {rounds} paths enumerated ({place})",
                 k + 1,
                 cases.len()
             ),
             (_, Some(sampling)) => {
                 let (found, level) = match self.verdict {
-                    ExternalVerdict::Wrong => ("wrong: the joint law is refuted", sampling.level),
+                    ExternalVerdict::Wrong => {
+                        ("wrong: the joint distribution is refuted", sampling.level)
+                    }
                     _ => ("not refuted", sampling.level),
                 };
                 format!(
@@ -62,8 +65,8 @@ impl ExternalCertificate {
                 )
             }
             (..) => format!(
-                "wrong: the joint law of {} tokens is up to {} in total variation from the \
-                 target's, {rounds} paths enumerated ({place}){}",
+                "wrong: the joint distribution of {} tokens is up to {} in total variation from \
+                 the target's, {rounds} paths enumerated ({place}){}",
                 k + 1,
                 number(self.max_tv),
                 self.rounding()
@@ -71,7 +74,7 @@ impl ExternalCertificate {
         }
     }
 
-    /// What to say of a difference that single precision explains.
+    /// A remark on a difference that single precision explains.
     fn rounding(&self) -> &'static str {
         let single = super::options::ExternalPrecision::F32.bar(self.k);
         if self.max_tv.max(self.max_error) <= single {
@@ -84,7 +87,7 @@ impl ExternalCertificate {
     fn bug(&self) -> String {
         if let Some(ExternalBug { name, imitates, cases: [alike, all], .. }) = &self.likely_bug {
             return format!(
-                "likely bug: {name}: {imitates} (same law in {alike} of {all} cases)\n"
+                "likely bug: {name}: {imitates} (same distribution in {alike} of {all} cases)\n"
             );
         }
         self.closest_bug.as_ref().map_or_else(String::new, |bug| {
@@ -116,7 +119,7 @@ fn list(row: &[f64]) -> String {
     format!("[{}]", numbers.join(", "))
 }
 
-/// Four decimals, or two digits of small numbers.
+/// Four decimals, or two significant digits for small numbers.
 fn number(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),

@@ -1,4 +1,4 @@
-//! A verifier from outside, walked through every outcome of every decision.
+//! Runs an external verifier with every outcome of every decision.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use crate::distribution::Token;
 use crate::error::Error;
 use crate::exactness::joint::JointDistribution;
 
-/// The most decisions of a round.
+/// The largest number of decisions in a round.
 const MOST_DECISIONS: usize = 10_000;
-/// The most paths of all rounds of a case.
+/// The largest number of paths of a case.
 const MOST_PATHS: u64 = 10_000_000;
 
-/// The golden ratio less one, whose multiples are spread evenly.
+/// The golden ratio minus one, whose multiples are spread evenly modulo 1.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 
-/// What a walk came to.
+/// The result of a walk.
 #[derive(Debug)]
 pub(super) enum CaseWalk {
-    /// The law of the tokens of a round, and the number of paths.
-    Law(JointDistribution, u64),
-    /// It asked for a uniform number.
+    /// The distribution of the tokens of a round, and the number of paths.
+    Enumerated(JointDistribution, u64),
+    /// The verifier requested a uniform number.
     Opaque,
-    /// It did what no verifier may do.
+    /// The verifier broke a rule of the interface.
     Fault(String),
 }
 
@@ -35,7 +35,7 @@ struct AskedChoice {
     choice: usize,
 }
 
-/// Replays a path through the tree of all decisions.
+/// A path through the tree of all decisions.
 #[derive(Debug, Default)]
 struct DecisionWalk {
     path: Vec<AskedChoice>,
@@ -43,7 +43,7 @@ struct DecisionWalk {
     weight: f64,
     uniforms: usize,
     opaque: bool,
-    /// The first thing that it asked for and cannot have.
+    /// The first request that was refused.
     refused: Option<Error>,
 }
 
@@ -53,7 +53,7 @@ impl DecisionWalk {
         self.weight = 1.0;
     }
 
-    /// Moves on to the next path; false once all have been walked.
+    /// Moves to the next path; false after the last one.
     fn advance(&mut self) -> bool {
         while let Some(last) = self.path.last_mut() {
             let rest = &last.weights[last.choice + 1..];
@@ -106,7 +106,7 @@ impl ExternalChance for DecisionWalk {
         if self.uniforms > MOST_DECISIONS {
             return Err(Error::input("it asks for uniform numbers without end"));
         }
-        // Numbers that fill the interval, so that a loop which waits for one ends.
+        // The numbers fill the interval, so that a loop that waits for some value ends.
         Ok((self.uniforms as f64 * GOLDEN).fract())
     }
 
@@ -115,9 +115,9 @@ impl ExternalChance for DecisionWalk {
     }
 }
 
-/// Walks the rounds of a case: every draft, every outcome.
+/// Enumerates the rounds of a case: every draft, every outcome.
 pub(super) fn walk_case(verifier: &mut dyn ExternalVerifier, case: &RoundCase) -> CaseWalk {
-    let (mut law, mut paths) = (BTreeMap::new(), 0);
+    let (mut dist, mut paths) = (BTreeMap::new(), 0);
     for (draft, mass) in case.drafts() {
         let round = case.round(&draft);
         let mut walk = DecisionWalk::default();
@@ -125,7 +125,7 @@ pub(super) fn walk_case(verifier: &mut dyn ExternalVerifier, case: &RoundCase) -
         let mut first = true;
         loop {
             let found = one_path(verifier, &round, &mut walk);
-            // With randomness of its own, it may say something else when it is asked again.
+            // A verifier with its own randomness may return something else when called again.
             let found = match found {
                 Ok(tokens) if first && !walk.opaque => {
                     walk.restart();
@@ -138,7 +138,7 @@ pub(super) fn walk_case(verifier: &mut dyn ExternalVerifier, case: &RoundCase) -
                 return CaseWalk::Opaque;
             }
             match found {
-                Ok(tokens) => *law.entry(tokens).or_insert(0.0) += mass * walk.weight,
+                Ok(tokens) => *dist.entry(tokens).or_insert(0.0) += mass * walk.weight,
                 Err(why) => return CaseWalk::Fault(placed(case, &draft, &why)),
             }
             paths += 1;
@@ -154,15 +154,16 @@ pub(super) fn walk_case(verifier: &mut dyn ExternalVerifier, case: &RoundCase) -
             }
         }
     }
-    CaseWalk::Law(law, paths)
+    CaseWalk::Enumerated(dist, paths)
 }
 
-/// A sentence with the place where it happened.
+/// The message with its case and draft.
 pub(super) fn placed(case: &RoundCase, draft: &[Token], why: &str) -> String {
     format!("case {}, draft {draft:?}: {why}", case.name)
 }
 
-/// What is wrong with what a verifier did; `refused` is what it asked for in vain.
+/// The tokens that a verifier returned, or a message on what is wrong; `refused` is the error of a
+/// refused request.
 pub(super) fn outcome(
     round: &ExternalRound,
     refused: Option<&Error>,
@@ -182,7 +183,7 @@ fn one_path(
 ) -> Result<Vec<Token>, String> {
     let found = verifier.verify(round, walk);
     if walk.opaque {
-        // What it did with a number that was not drawn says nothing.
+        // The number was not random, so the returned tokens are meaningless.
         return Ok(Vec::new());
     }
     let tokens = outcome(round, walk.refused.as_ref(), found)?;

@@ -7,25 +7,24 @@ use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape};
 use crate::verify::{Traversal, Verifier};
 
-/// Block verification as its paper writes it down, with parts that can be
-/// exchanged; as [`PLAIN_BLOCK`] it is right, and a second implementation of
-/// what traversal does on a chain.
+/// Block verification as in its paper, with replaceable parts. As [`PLAIN_BLOCK`] it is correct: a
+/// second implementation of what traversal does on a chain.
 #[derive(Debug)]
 struct BlockVerification {
-    /// Whether weights are cut off at one.
+    /// Whether weights are clipped at one.
     clips: bool,
-    /// Whether the residual is that of w·p and not of p.
+    /// Whether the residual uses w·p instead of p.
     scales: bool,
-    /// The probability to stop at least here.
+    /// The probability of accepting at least up to here.
     accept: fn(StopTerms) -> f64,
     /// Whether the first failure ends the scan.
     breaks: bool,
 }
 
-/// What the probability to stop at least at a token is made from.
+/// The terms of the probability of accepting at least up to a token.
 #[derive(Debug, Clone, Copy)]
 struct StopTerms {
-    /// Mass of (w·p − q)⁺ after the token; none after the last.
+    /// Mass of (w·p − q)⁺ after the token; none after the last token.
     rest: Option<f64>,
     w: f64,
     /// p/q of the token alone.
@@ -55,7 +54,7 @@ impl BlockVerification {
         [1.0].into_iter().chain(next).collect()
     }
 
-    /// What is left of the target after `i` tokens of the draft.
+    /// The residual weights of the target after `i` tokens of the draft.
     fn rest(&self, draft: &Draft, p: &Dist, i: usize, w: f64) -> Vec<f64> {
         let w = if self.scales { w } else { 1.0 };
         let q = draft.node(i).distribution(draft.vocab());
@@ -74,7 +73,7 @@ impl Verifier for BlockVerification {
         for i in 1..=k {
             let (node, w) = (draft.node(i - 1), weights[i]);
             let ratio = targets[i - 1].p(node.token) / node.q(node.token);
-            // The mass that the rule is about, whatever is drawn from later.
+            // The rule always uses this mass, even if the correction is drawn from other weights.
             let rest =
                 (i < k).then(|| PLAIN_BLOCK.rest(draft, &targets[i], i, w).iter().sum::<f64>());
             let h = (self.accept)(StopTerms { rest, w, ratio });
@@ -95,7 +94,7 @@ impl Verifier for BlockVerification {
 
 const BLOCK_CASE: Case = Case { k: 3, tokens: 5, rule: Some(Rule::Block), ..CASE };
 
-/// Block verification that is right, twice.
+/// Two correct implementations of block verification.
 pub(super) const RIGHT_BLOCKS: [Mutant; 2] = [
     Mutant { name: "right_block", case: BLOCK_CASE, verifier: &PLAIN_BLOCK, ..RIGHT },
     Mutant { name: "right_traversal", case: BLOCK_CASE, verifier: &Traversal, ..RIGHT },

@@ -1,10 +1,9 @@
-//! Reused random numbers.
+//! Mutants that reuse random numbers.
 //!
-//! To the walk over outcomes every draw is a new one, so each of these mistakes
-//! has two forms: for the seeded generator a second draw at a used address, and
-//! for the walk the same thing in probabilities. A uniform that has decided
-//! something is known to lie in an interval, and what it decides next is
-//! decided by that interval.
+//! The enumeration treats every draw as independent, so each of these mistakes has two forms. For
+//! the seeded generator it is a second draw at a used address; for the enumeration it is the same
+//! in probabilities. After a decision, a uniform is known to lie in an interval, and its next
+//! decision is conditional on that interval.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -47,11 +46,11 @@ impl Chance for Readdressed<'_> {
     }
 }
 
-/// Knows in which interval the uniform of a node lies and decides by it.
+/// Tracks the interval of a node's uniform and draws conditionally on it.
 #[derive(Debug)]
 struct Linked<'c> {
     inner: &'c mut dyn Chance,
-    /// The purpose that is decided by a used uniform.
+    /// The purpose that reuses a uniform.
     reuses: Purpose,
     known: BTreeMap<usize, (f64, f64)>,
 }
@@ -80,7 +79,7 @@ impl Chance for Linked<'_> {
             sum += p;
         }
         let weights = parts.iter().map(|&(token, w, _)| (token, w)).collect();
-        // An interval between two roundings holds no token: any will do.
+        // Rounding left an interval without a token: any token will do.
         let Ok(conditional) = Dist::sparse(dist.vocab(), weights) else { return dist.argmax() };
         let token = self.inner.categorical(site, &conditional);
         if let Some(&(_, _, part)) = parts.iter().find(|part| part.0 == token) {
@@ -101,7 +100,7 @@ impl Linked<'_> {
     }
 }
 
-/// Races against noise that belongs to the round as well as to the position.
+/// Races with noise keyed by the round as well as the position.
 #[derive(Debug)]
 struct Drifting<'c> {
     inner: &'c mut dyn Chance,
@@ -127,8 +126,8 @@ impl Chance for Drifting<'_> {
     }
 }
 
-/// Uniforms of 24 bits, as a generator of f32 yields them: a draw below a bound is
-/// one below the next multiple of 2^-24.
+/// Uniforms of 24 bits, as from an f32 generator: they are below a bound if they are below the next
+/// multiple of 2^-24.
 #[derive(Debug)]
 struct Coarse<'c>(&'c mut dyn Chance);
 

@@ -12,7 +12,7 @@ use crate::exactness::bits::unfair_bit;
 use crate::exactness::closed::ChainCase;
 use crate::exactness::enumerate::walk;
 #[cfg(feature = "engine")]
-use crate::exactness::forks::forks_go_on;
+use crate::exactness::forks::forks_continue;
 use crate::exactness::joint::{Gap, off, target_distribution};
 use crate::exactness::monte_carlo::Fit;
 use crate::exactness::probe::{DraftDistributions, TargetRows};
@@ -38,14 +38,14 @@ pub const CHECKS: &[(&str, &str)] = &[
     ("forked_rows", "a forked sequence of the CPU engine against the one it comes from"),
 ];
 
-/// What became of a mutant.
+/// The checks' verdict on a mutant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MutantReport {
     /// Its name.
     pub name: &'static str,
     /// The mistake in one sentence.
     pub imitates: &'static str,
-    /// The checks that refute it; none means that the suite is too weak.
+    /// The checks that refute it; if there are none, the suite is too weak.
     pub killed_by: Vec<&'static str>,
     /// Total variation of the first token's distribution.
     pub tv_first_token: f64,
@@ -56,7 +56,7 @@ pub struct MutantReport {
     pub on_paper: Option<f64>,
 }
 
-/// Generations per goodness of fit: enough to find a total variation of 0.03.
+/// Generations per goodness-of-fit test: enough to detect a total variation of 0.03.
 const RUNS: u32 = 40_000;
 /// Fixed before the first run, like every seed here.
 const SEED: u64 = 2026;
@@ -68,7 +68,7 @@ const COMPARED: u32 = 20;
 /// Runs every check on a mutant.
 ///
 /// # Errors
-/// If the mutant cannot be run at all, which is no refutation.
+/// If the mutant cannot run at all, which does not refute it.
 pub fn refute(mutant: &Mutant) -> Result<MutantReport, Error> {
     let case = &mutant.case;
     let pair = match case.pair {
@@ -117,7 +117,7 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, Error> {
         first_difference_by(&*target, pair, SEED, COMPARED, mutant.seeded)?.is_some()
     };
     #[cfg(feature = "engine")]
-    let forks_differ = case.engine && !forks_go_on(mutant.cache)?;
+    let forks_differ = case.engine && !forks_continue(mutant.cache)?;
     #[cfg(not(feature = "engine"))]
     let forks_differ = false;
     let refuted = [

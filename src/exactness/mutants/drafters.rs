@@ -1,4 +1,4 @@
-//! Drafters that record a distribution their tokens were not drawn from.
+//! Drafters that record another distribution than the one from which they drew.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -16,25 +16,25 @@ use crate::sampling::{History, Sampler, SamplingParams};
 use crate::tree::{Draft, NodeId, Origin, Row, Siblings};
 use crate::verify::Gumbel;
 
-/// Which tokens are proposed at a node, and which distribution is recorded.
+/// The tokens proposed at a node, and the recorded distribution.
 pub(super) struct Forgery {
     tokens: Vec<Token>,
     recorded: Rc<Dist>,
 }
 
-/// Decides from the processed distribution, the distribution by the sampler that is
-/// really used, and the distributions recorded so far on the path.
+/// Draws tokens, given the distribution by the requested sampler, the distribution by the sampler
+/// in use, and the distributions recorded so far on the path.
 pub(super) type Draw = fn(&Dist, &Dist, &[Rc<Dist>], Site, &mut dyn Chance) -> Forgery;
 
-/// A model drafter that draws in one way and records in another.
+/// A model drafter that draws from one distribution and may record another.
 #[derive(Debug)]
 struct Forger<'a> {
     model: &'a dyn LanguageModel,
     session: Session,
-    /// The sampler that the draft should use, and the one that it uses.
+    /// The requested sampler, and the sampler in use.
     samplers: (Sampler, Sampler),
     draw: Draw,
-    /// Stop before a token less probable than this, after having looked at it.
+    /// Drops a drawn token that is less probable than this, and stops.
     threshold: f64,
 }
 
@@ -115,14 +115,14 @@ pub(super) fn drawn_once(
 const DRAWS_USED_RECORDS_ASKED: Draw =
     |asked, used, _, site, chance| drawn_once(used, asked.clone(), site, chance);
 
-/// The production drafter with draft draws addressed by position alone.
+/// The production drafter with draws addressed by position alone.
 #[derive(Debug)]
 struct PositionKeyed<'a> {
     inner: Box<dyn Drafter<'a> + 'a>,
     round: u64,
 }
 
-/// The round that stands for all rounds.
+/// The round number used for all rounds.
 const ANY_ROUND: u64 = (1 << 63) - 1;
 
 #[derive(Debug)]
@@ -188,11 +188,11 @@ pub(super) const SAMPLED_TREE: MakeDrafter = |params| {
     (tree.build.make)(&DrafterParams { params: &shape, ..*params })
 };
 
-/// A right method that drafts a tree.
+/// A correct method that drafts a tree.
 pub(super) const RIGHT_TREE: Mutant =
     Mutant { name: "right_tree", case: TREE_CASE, drafter: SAMPLED_TREE, ..RIGHT };
 
-/// A right method of class P: looked-up drafts, raced by the target.
+/// A correct method of class P: looked-up drafts and a race of the target.
 pub(super) const RIGHT_RACE: Mutant = Mutant {
     name: "right_race",
     case: Case { rule: None, ..CASE },
@@ -320,7 +320,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "retrospective_length",
         imitates: "a draft ends before a drawn token whose own probability is not above 0.5",
-        // The first token comes out with 0.6 + 0.4 × 0.7 = 0.88.
+        // The probability of the first token is 0.6 + 0.4 × 0.7 = 0.88.
         case: on_paper(&[0.7, 0.3], &[0.6, 0.4]),
         on_paper: Some(0.88 - 0.7),
         drafter: |params| forger(params, |p| p, DRAWS_USED_RECORDS_ASKED, 0.5),

@@ -1,9 +1,8 @@
-//! Known-wrong methods. Each imitates a mistake that has been made in real
-//! systems, and each must be refuted: a suite that lets one of them pass
-//! proves nothing about the methods it certifies.
+//! Known-wrong methods. Each imitates a mistake that has been made in real systems, and each must
+//! be refuted: a suite that misses one of them proves nothing about the methods that it certifies.
 //!
-//! A mutant is an adapter round one part of the production loop (target,
-//! drafter, verifier, sampler or chance); the loop itself stays as it is.
+//! A mutant replaces or wraps one part of the production loop (target, drafter, verifier, sampler
+//! or chance). The loop itself is unchanged.
 //!
 //! Some leave every enumerated distribution as it is, and other checks refute them:
 //! `no_bonus` and `draft_distributions_lost` cost speed (the expected length),
@@ -35,29 +34,28 @@ use crate::model::{LanguageModel, Toy, ToyPair};
 use crate::sampling::SamplingParams;
 use crate::verify::{Rejection, Verifier};
 
-/// The prompt of every case: it repeats itself, so that lookups find something.
+/// The prompt of every case. It contains a repetition, so that lookups find something.
 pub(super) const PROMPT: &[Token] = &[0, 1, 0];
 
-/// What a mutant is run on.
+/// The setup of a mutant.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
     /// Target and draft.
     pub pair: CaseModels,
-    /// The sampling that was asked for.
+    /// The requested sampling settings.
     pub target: SamplingParams,
-    /// The draft's sampling, as recorded in the draft.
+    /// The draft's sampling settings, as recorded in the draft.
     pub draft: SamplingParams,
     /// Draft length.
     pub k: usize,
-    /// Number of tokens of the joint distribution: at least K + 2, so that a bonus and
-    /// the round after a rejection are both in it.
+    /// Number of tokens of the joint distribution: at least K + 2, to include a bonus token and the
+    /// round after a rejection.
     pub tokens: usize,
-    /// The closed form that E\[L\] is held against.
+    /// The closed form with which E\[L\] is compared.
     pub rule: Option<Rule>,
-    /// Whether the seeded generator takes part in the mistake, so that
-    /// goodness of fit is worth its time.
+    /// Whether the mistake affects the seeded generator, so that goodness of fit is tested.
     pub seeded: bool,
-    /// Whether the CPU engine takes part in it, so that its forks are looked at.
+    /// Whether the mistake affects the CPU engine, so that its forks are checked.
     pub engine: bool,
 }
 
@@ -66,7 +64,8 @@ pub struct Case {
 pub enum CaseModels {
     /// A built-in toy pair.
     Toy(&'static str),
-    /// Distributions p and q without context, for which the mistake is known on paper.
+    /// Distributions p and q that are independent of the context, for which the error has a closed
+    /// form.
     Distributions(&'static [f64], &'static [f64]),
 }
 
@@ -77,20 +76,20 @@ pub struct Mutant {
     pub name: &'static str,
     /// The mistake in one sentence.
     pub imitates: &'static str,
-    /// What it is run on.
+    /// Its setup.
     pub case: Case,
-    /// Total variation of the first token on paper, where it is known.
+    /// Total variation of the first token by a closed form, if there is one.
     pub on_paper: Option<f64>,
     target: fn(Toy) -> Box<dyn LanguageModel>,
     draft: DraftOf,
     drafter: MakeDrafter,
     verifier: &'static dyn Verifier,
     sampler: fn(SamplingParams) -> SamplingParams,
-    /// Round the walk over outcomes.
+    /// Wraps the source of randomness of the enumeration.
     walked: Option<WrapChance>,
-    /// Round the seeded generator.
+    /// Wraps the seeded generator.
     seeded: WrapChance,
-    /// Round the cache of the CPU engine.
+    /// Wraps the cache of the CPU engine.
     #[cfg_attr(not(feature = "engine"), allow(dead_code))]
     cache: WrapCache,
 }
@@ -109,15 +108,15 @@ const CASE: Case = Case {
     engine: false,
 };
 
-/// A tree instead of a chain; no closed form.
+/// A tree instead of a chain, without a closed form.
 const TREE_CASE: Case = Case { pair: CaseModels::Toy("close"), rule: None, ..CASE };
 
-/// One drafted token of distributions without context.
+/// One drafted token from distributions that are independent of the context.
 const fn on_paper(p: &'static [f64], q: &'static [f64]) -> Case {
     Case { pair: CaseModels::Distributions(p, q), k: 1, tokens: 3, ..CASE }
 }
 
-/// The unchanged method: what every mutant differs from in one part.
+/// The correct method, from which every mutant differs in one part.
 const RIGHT: Mutant = Mutant {
     name: "right",
     imitates: "nothing: the production code as it is",
@@ -137,7 +136,7 @@ const RIGHT: Mutant = Mutant {
     cache: |cache| cache,
 };
 
-/// Production code in the place of mutants.
+/// Production code in place of mutants.
 const CONTROLS: &[Mutant] = &[
     RIGHT,
     Mutant { name: "right_seeded", case: Case { seeded: true, ..CASE }, ..RIGHT },
@@ -151,7 +150,7 @@ const CONTROLS: &[Mutant] = &[
     vocabularies::RIGHT_INTERSECTION,
 ];
 
-/// Production code in the place of mutants: none of these may be refuted.
+/// Production code in place of mutants: none of these may be refuted.
 pub fn controls() -> Vec<Mutant> {
     CONTROLS.iter().copied().filter(can_run).collect()
 }
@@ -172,14 +171,14 @@ pub fn mutants() -> Vec<Mutant> {
     all.into_iter().filter(can_run).collect()
 }
 
-/// The wrong verifiers that are wrong on chains, too: name, mistake and verifier.
+/// The wrong verifiers that are also wrong on chains: name, mistake and verifier.
 pub(super) fn chain_verifiers()
 -> impl Iterator<Item = (&'static str, &'static str, &'static dyn Verifier)> {
     let chains = verifiers::MUTANTS.iter().filter(|mutant| mutant.case.rule.is_some());
     chains.map(|mutant| (mutant.name, mutant.imitates, mutant.verifier))
 }
 
-/// What needs the CPU engine is left out of builds without it.
+/// Builds without the CPU engine skip mutants that need it.
 fn can_run(mutant: &Mutant) -> bool {
     cfg!(feature = "engine") || !mutant.case.engine
 }

@@ -10,10 +10,10 @@ use crate::model::{Evaluation, KvCache, LanguageModel, ModelInfo, Session, Toy, 
 use crate::sampling::{Logits, SamplingParams};
 use crate::tree::{Draft, MAX_NODES, Row};
 
-/// Changes the rows of a pass over a draft.
+/// Modifies the rows of a pass over a draft.
 type Tamper = fn(&Draft, &mut Vec<Logits>);
 
-/// A toy whose rows are tampered with on their way to the verifier.
+/// A toy whose rows are modified on their way to the verifier.
 #[derive(Debug)]
 struct Tampered {
     toy: Toy,
@@ -50,14 +50,14 @@ fn scale(logits: &mut Logits, factor: f64) {
     *logits = Logits::F64(scaled);
 }
 
-/// A toy with a cache of its own that forgets to overwrite, to move or to copy rows.
+/// A toy with its own cache, which may fail to overwrite, move or copy rows.
 #[derive(Debug)]
 struct Careless {
     toy: Toy,
     care: Care,
 }
 
-/// What is not forgotten.
+/// The operations that the cache performs.
 #[derive(Debug, Clone, Copy)]
 struct Care {
     overwrites: bool,
@@ -81,7 +81,7 @@ impl KvCache for CarelessCache {
         Ok(())
     }
 
-    /// All rows; without care those of whole tiles only.
+    /// Copies all rows, or those of whole tiles only.
     fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
         let mut fork = self.clone();
         if !self.care.copies {
@@ -90,7 +90,7 @@ impl KvCache for CarelessCache {
         Ok(Box::new(fork))
     }
 
-    /// All rows, also those beyond the sequence: they matter here.
+    /// All rows, including those beyond the sequence: they matter here.
     fn key(&self, _slots: usize) -> Vec<u8> {
         self.rows.iter().flat_map(|row| row.unwrap_or(Token::MAX).to_le_bytes()).collect()
     }
@@ -127,8 +127,8 @@ impl LanguageModel for Careless {
                 for &row in &step.rows {
                     let feed = &step.feed[row];
                     let slots = (0..feed.prefix).chain(feed.ancestors.iter().copied());
-                    let text = slots.filter_map(|slot| cache.rows[slot]).collect::<Vec<_>>();
-                    rows.push(Logits::F64(self.toy.logits(&text)?.to_vec()));
+                    let sequence = slots.filter_map(|slot| cache.rows[slot]).collect::<Vec<_>>();
+                    rows.push(Logits::F64(self.toy.logits(&sequence)?.to_vec()));
                 }
                 Session::commit(work, &step);
                 Ok(Evaluation { rows, computed: step.feed.len() })
@@ -137,7 +137,7 @@ impl LanguageModel for Careless {
     }
 }
 
-/// An engine's cache whose copies end with the last whole tile.
+/// An engine cache whose forks end with the last whole tile.
 #[derive(Debug)]
 struct WholeTiles(Box<dyn KvCache>);
 
@@ -159,7 +159,7 @@ impl KvCache for WholeTiles {
     }
 }
 
-/// The careless cache with all care taken.
+/// The same cache without a mistake.
 pub(super) const RIGHT_ROWS: Mutant = Mutant {
     name: "right_cache",
     target: |toy| Box::new(Careless { toy, care: ALL_CARE }),
@@ -178,7 +178,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         target: |toy| {
             Box::new(Tampered {
                 toy,
-                // Undoes the division by the temperature that comes after it.
+                // Undoes the later division by the temperature.
                 tamper: |draft, rows| scale(&mut rows[draft.len()], COOL.temperature),
             })
         },
@@ -224,7 +224,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         target: |toy| {
             Box::new(Tampered {
                 toy,
-                // Gives back what the sampler will take for drafted tokens.
+                // Compensates the penalty that the sampler will subtract for drafted tokens.
                 tamper: |draft, rows| {
                     for (node, row) in rows.iter_mut().skip(1).enumerate() {
                         let drafted = draft.tokens_to(node);
@@ -248,7 +248,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
         target: |toy| {
             Box::new(Tampered {
                 toy,
-                // Takes for later tokens what the sampler takes for earlier ones.
+                // Subtracts for later tokens what the sampler subtracts for earlier ones.
                 tamper: |draft, rows| {
                     for (row, logits) in rows.iter_mut().enumerate() {
                         let before = if row == 0 { Vec::new() } else { draft.path(row - 1) };

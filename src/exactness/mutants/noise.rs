@@ -1,10 +1,9 @@
-//! The noise that drew a rejected token draws its replacement.
+//! A mutant that draws the correction with the noise that drew the rejected token.
 //!
-//! A token of distribution q is the winner `argmin_v E_v / q(v)` of a race. If a
-//! correction of distribution r is the winner of a race with the same `E`, the
-//! rejected token says something about it. To the walk over outcomes every draw is a
-//! new one, so the correction is walked with its distribution given the rejected
-//! token.
+//! A token with distribution q is the winner `argmin_v E_v / q(v)` of a race. If a correction with
+//! distribution r is the winner of a race with the same `E`, it depends on the rejected token. The
+//! enumeration treats every draw as independent, so it draws the correction from its distribution
+//! given the rejected token.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,8 +12,7 @@ use super::{Case, Mutant, RIGHT, on_paper};
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::{Dist, Token};
 
-/// For the seeded generator: draft tokens and corrections are raced, with noise of
-/// the round and the node.
+/// For the seeded generator: draft tokens and corrections race with noise keyed by round and node.
 #[derive(Debug)]
 struct OneNoise<'c> {
     inner: &'c mut dyn Chance,
@@ -45,7 +43,7 @@ impl Chance for OneNoise<'_> {
     }
 }
 
-/// For the walk: knows which token was drawn from which distribution at a node.
+/// For the enumeration: remembers which token was drawn from which distribution at a node.
 #[derive(Debug)]
 struct GivenDraft<'c> {
     inner: &'c mut dyn Chance,
@@ -84,14 +82,13 @@ fn given(q: &Dist, x: Token, r: &Dist) -> Option<Dist> {
     let others = r.support().filter(|(y, _)| *y != x);
     let mut weights = others.map(|(y, _)| (y, both(q, x, r, y) / q.p(x))).collect::<Vec<_>>();
     let rest = 1.0 - weights.iter().map(|(_, weight)| weight).sum::<f64>();
-    // What x does not leave to others it wins itself; without a chance to, by rounding.
+    // x wins the remaining mass. If r excludes x, the remainder is rounding.
     weights.push((x, if r.p(x) > 0.0 { rest.max(0.0) } else { 0.0 }));
     Dist::sparse(r.vocab(), weights).ok()
 }
 
-/// The probability that x wins under q and another y under r: with s and t the
-/// arrivals of the winners and u = t / s,
-/// `∫∫ q(x) r(y) s e^(-s D(u)) ds du = q(x) r(y) ∫ du / D(u)²`,
+/// The probability that x wins under q and another y under r. With s and t the arrival times of the
+/// winners and u = t / s, `∫∫ q(x) r(y) s e^(-s D(u)) ds du = q(x) r(y) ∫ du / D(u)²`,
 /// `D(u) = Σ_v max(q(v), u r(v))`, from `q(y)/r(y)` to `q(x)/r(x)`.
 fn both(q: &Dist, x: Token, r: &Dist, y: Token) -> f64 {
     let vocab = 0..q.vocab() as Token;
@@ -113,11 +110,11 @@ fn both(q: &Dist, x: Token, r: &Dist, y: Token) -> f64 {
     q.p(x) * r.p(y) * pieces.sum::<f64>()
 }
 
-/// Rejected is token 0 alone, with probability 0.4, and corrected to 1 or 2, each
-/// with one half; given that 0 won, with 7/12 and 5/12.
+/// Only token 0 is rejected, with probability 0.4. The correction is 1 or 2 with probability 1/2
+/// each; given that 0 won, with 7/12 and 5/12.
 const FIXTURE: Case = Case { seeded: true, ..on_paper(&[0.2, 0.3, 0.5], &[0.6, 0.1, 0.3]) };
 
-/// The wrong use of noise.
+/// The wrong uses of noise.
 pub(super) const MUTANTS: &[Mutant] = &[Mutant {
     name: "residual_reuses_draft_noise",
     imitates: "the noise that drew a rejected token draws its correction",

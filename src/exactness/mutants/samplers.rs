@@ -1,4 +1,4 @@
-//! Samplers that leave out what was asked for.
+//! Samplers that ignore a requested setting.
 
 use super::{CASE, Case, Mutant, RIGHT};
 use crate::sampling::SamplingParams;

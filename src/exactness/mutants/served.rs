@@ -1,4 +1,4 @@
-//! Known-wrong methods on other models than toys: those whose mistake is not in a model.
+//! Known-wrong methods for any models: those whose mistake is not in a model.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crate::params::Params;
 use crate::registry::UnknownName;
 use crate::sampling::Sampler;
 
-/// The known-wrong methods that any pair of models can have.
+/// The known-wrong methods that work with any pair of models.
 pub fn of_any_models() -> Vec<Mutant> {
     let all = [
         verifiers::MUTANTS,
@@ -29,7 +29,7 @@ impl Mutant {
     /// The known-wrong method of this name, for any models.
     ///
     /// # Errors
-    /// If there is none; lists those that there are.
+    /// If there is none with this name; the error lists the known ones.
     pub fn of_any_models(name: &str) -> Result<Self, UnknownName> {
         let all = of_any_models();
         let found = all.iter().find(|mutant| mutant.name == name).copied();

@@ -8,11 +8,11 @@ use crate::sampling::SamplingParams;
 use crate::tree::{Draft, DraftShape, Node, Origin};
 use crate::verify::{Rejection, Typical, Verifier};
 
-/// Recursive rejection sampling with parts that can be exchanged. As
-/// [`PLAIN_LOOP`] it is right, so that what refutes a mutant is its one change.
+/// Recursive rejection sampling with replaceable parts. As [`PLAIN_LOOP`] it is correct, so a
+/// mutant is refuted because of its one change.
 #[derive(Debug)]
 struct Loop {
-    /// Probability to accept a node at the distribution `b`.
+    /// Probability of accepting a node against the distribution `b`.
     accept: fn(&Dist, &Node) -> f64,
     /// The distribution after a rejected node, from `b`, the node's distribution and `p`.
     rest: fn(&Dist, &Dist, &Dist) -> Dist,
@@ -21,7 +21,7 @@ struct Loop {
     bonus: fn(&Dist, &Dist) -> Dist,
     /// Whether later siblings are tried against the updated distribution.
     updates: bool,
-    /// Whether a sibling with a token that was rejected already is passed over.
+    /// Whether a sibling whose token was already rejected is skipped.
     skips_twins: bool,
     /// Whether a bonus token is drawn after a fully accepted draft.
     draws_bonus: bool,
@@ -84,7 +84,7 @@ impl Verifier for Loop {
     }
 }
 
-/// Strict match that forgets what it drew.
+/// Token matching that draws again after a mismatch.
 #[derive(Debug)]
 struct Redraws;
 
@@ -117,7 +117,7 @@ impl Verifier for Redraws {
     }
 }
 
-/// Rejection sampling against a target of two decimals.
+/// Rejection sampling with target probabilities rounded to two decimals.
 #[derive(Debug)]
 struct RoundedTarget;
 
@@ -136,7 +136,7 @@ impl Verifier for RoundedTarget {
     }
 }
 
-/// Rejection sampling of drafts whose distributions were lost on the way.
+/// Rejection sampling of drafts whose distributions were lost.
 #[derive(Debug)]
 struct NoDistribution;
 
@@ -154,8 +154,7 @@ impl Verifier for NoDistribution {
     }
 }
 
-/// The residual with tokens paired by their place among those that survived
-/// the filters, not by what they are.
+/// The residual with tokens paired by their place after filtering, instead of by id.
 fn by_place(b: &Dist, q: &Dist) -> Dist {
     let pairs = b.support().zip(q.support());
     let rest = pairs.map(|((token, b), (_, q))| (token, (b - q).max(0.0)));
@@ -165,7 +164,7 @@ fn by_place(b: &Dist, q: &Dist) -> Dist {
 const TOP_2: SamplingParams = SamplingParams { top_k: 2, ..SamplingParams::NEUTRAL };
 const FILTERED: Case = Case { target: TOP_2, draft: TOP_2, ..CASE };
 
-/// The exchangeable loop with nothing exchanged.
+/// The loop with no part replaced.
 pub(super) const RIGHT_LOOP: Mutant =
     Mutant { name: "right_verifier_loop", verifier: &PLAIN_LOOP, ..RIGHT };
 
@@ -180,7 +179,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "small_residual_from_p",
         imitates: "a residual of less than 0.01 counts as none: the correction is drawn from p",
-        // Rejected with probability 0.005; then p instead of (0, 0.6, 0.4).
+        // A rejection has probability 0.005 and is followed by p instead of (0, 0.6, 0.4).
         case: on_paper(&[0.5, 0.3, 0.2], &[0.505, 0.297, 0.198]),
         on_paper: Some(0.005 * 0.5),
         verifier: &Loop {

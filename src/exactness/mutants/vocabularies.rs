@@ -1,4 +1,4 @@
-//! Drafts for another vocabulary with a wrong q.
+//! Drafts with a wrong q between models with different vocabularies.
 
 use super::drafters::{Draw, drawn_once, forger};
 use super::{CASE, Case, CaseModels, Mutant, RIGHT};
@@ -6,15 +6,15 @@ use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::model::{LanguageModel, Role, SharedVocabulary, Toy, ToyPair, TranslatedModel};
 
-/// A draft with the tokens c, a, b and ca for a target with a, b, c and bc.
+/// A draft model with the tokens c, a, b and ca, and a target with a, b, c and bc.
 const CASE_OF_WORDS: Case = Case { pair: CaseModels::Toy("syllables"), ..CASE };
-/// By the target's id, the draft's: of the shared tokens a, b and c, and last of "ca", which
-/// the target lacks, in the place of "bc", which the draft lacks.
+/// The draft's id by the target's id, for the shared tokens a, b and c. In the last place, "ca",
+/// which the target lacks, stands for "bc", which the draft lacks.
 const OWN: [Token; 4] = [1, 2, 0, 3];
-/// The place of the last.
+/// The last place.
 const OUTSIDE: Token = 3;
 
-/// The draft model with the token that the target lacks still in its rows.
+/// The draft model whose rows still contain the token that the target lacks.
 fn unrestricted(pair: &ToyPair, target: &Toy) -> Result<Box<dyn LanguageModel>, Error> {
     let target = (target.info(), &*pair.codec(Role::Target));
     let draft = (Box::new(pair.draft("draft")?) as _, pair.codec(Role::Draft));
@@ -22,7 +22,7 @@ fn unrestricted(pair: &ToyPair, target: &Toy) -> Result<Box<dyn LanguageModel>, 
     Ok(Box::new(TranslatedModel::new(target, draft)?.forge(shared)?))
 }
 
-/// The distribution of these weights, which a token has by id; `otherwise` if they are none.
+/// The distribution with these weights by token id; `otherwise` if they are invalid.
 fn weighted(otherwise: &Dist, weight: impl Fn(Token) -> f64) -> Dist {
     let weights = (0..otherwise.vocab() as Token).map(weight).collect();
     Dist::from_weights(weights).unwrap_or_else(|_| otherwise.clone())

@@ -13,7 +13,7 @@ use self::integers::{SmallBytes, any_bytes, small_bytes};
 use super::integers::IntegerWeights;
 use super::{BLOCK, Bytes, Fours, Isa, IsaKind, Kernel, LANES, Quants};
 
-/// Proof that the processor has AVX2, FMA, F16C and what `D` needs.
+/// Proof that the processor has AVX2, FMA, F16C and the instructions of `D`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Avx2<D>(PhantomData<D>);
 
@@ -35,15 +35,14 @@ pub(crate) trait ByteProducts: Copy + Send + Sync {
     /// [`Isa::dot`].
     ///
     /// # Safety
-    /// The processor must have AVX2 and what these products need.
+    /// The processor must have AVX2 and the instructions of these products.
     unsafe fn dot<const M: usize>(w: &Bytes, x: [&Self::Quants; M]) -> [[__m256i; 2]; M];
 
-    /// The products of eight lanes in
-    /// [`dot_groups`](super::integers::IntegerProducts::dot_groups); `start` is what makes
-    /// up for the offset of the weights.
+    /// The products of eight lanes in [`dot_groups`](super::integers::IntegerProducts::dot_groups);
+    /// `start` compensates for the offset of the weights.
     ///
     /// # Safety
-    /// The processor must have AVX2 and what these products need.
+    /// The processor must have AVX2 and the instructions of these products.
     unsafe fn groups<W: IntegerWeights, const COUNT: usize>(
         start: i32,
         w: &[__m256i; COUNT],
@@ -315,7 +314,7 @@ impl<D: ByteProducts> Isa for Avx2<D> {
     #[inline(always)]
     fn prefetch<T>(self, from: &T, bytes: usize) {
         let address = std::ptr::from_ref(from).cast::<i8>().wrapping_add(bytes);
-        // A prefetch never faults, whatever the address.
+        // A prefetch never faults, for any address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address) }
     }
     #[inline(always)]

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 
 use super::{Bytes, Fours, Isa, IsaKind, Kernel, LANES};
 
-/// Proof that the processor has NEON and what `D` needs.
+/// Proof that the processor has NEON and the instructions of `D`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Neon<D>(PhantomData<D>);
 
@@ -30,7 +30,7 @@ pub(crate) trait NeonProducts: Copy + Send + Sync {
     /// [`Isa::dot`].
     ///
     /// # Safety
-    /// The processor must have NEON and what these products need.
+    /// The processor must have NEON and the instructions of these products.
     unsafe fn dot<const M: usize>(w: &Bytes, x: [&Fours; M]) -> [[int32x4_t; 4]; M];
 
     /// Adds the products of four bytes to each of four lanes.
@@ -143,8 +143,8 @@ impl NeonProducts for DotProd {
     }
 }
 
-/// Adds to each lane of `sum` the products of its four bytes: the intrinsic for this is not
-/// stable. Like intrinsics, it is inlined where the caller has the feature.
+/// Adds to each lane of `sum` the products of its four bytes: the intrinsic for this is not stable.
+/// Like intrinsics, it is inlined if the caller has the feature.
 #[inline]
 #[target_feature(enable = "neon,dotprod")]
 fn sdot(sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
@@ -323,7 +323,7 @@ impl<D: NeonProducts> Isa for Neon<D> {
     #[inline(always)]
     fn prefetch<T>(self, from: &T, bytes: usize) {
         let address = std::ptr::from_ref(from).cast::<u8>().wrapping_add(bytes);
-        // A prefetch never faults, whatever the address.
+        // A prefetch never faults, for any address.
         unsafe {
             asm!("prfm pldl1keep, [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
         }

@@ -40,7 +40,7 @@ const COMPARED: usize = 64;
 impl Budget {
     /// The probability that a request's next token survives.
     fn alpha(&self, request: usize) -> f64 {
-        self.own.get(&request).copied().unwrap_or_default().beside(self.all.alpha(), PRIOR)
+        self.own.get(&request).copied().unwrap_or_default().pooled_with(self.all.alpha(), PRIOR)
     }
 
     /// The survival of every token that could be drafted, with its request's place in the step,
