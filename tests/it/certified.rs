@@ -120,7 +120,7 @@ fn the_page_on_exactness_has_the_counts_of_the_certificate() {
         format!("| {} | {soft_tv:.1e} |", with_commas(soft)),
         format!("| {} | {easier_tv:.1e} |", with_commas(easier)),
         format!("| {} | |", with_commas(sampled)),
-        format!("refute {} known-wrong methods", mutants().len()),
+        format!("refute {} known-wrong methods", mutants::mutants().len()),
     ] {
         assert!(page.contains(&row), "{row}");
     }
