@@ -3,9 +3,9 @@
     page.py BROWSER SCREENSHOTS PAGE...
 
 Checks that nothing is fetched and no error is logged, that the page fits narrow and wide
-windows, that values appear under the pointer and at the arrow keys, that filters and sorting
-work, that Tab reaches everything, that text has the contrast of WCAG AA, and how the page
-prints. SCREENSHOTS is a folder for pictures, or empty.
+windows, that no texts of figures overlap or are cut off, that values appear under the pointer
+and at the arrow keys, that filters and sorting work, that Tab reaches everything, that text has
+the contrast of WCAG AA, and how the page prints. SCREENSHOTS is a folder for pictures, or empty.
 """
 
 import base64
@@ -64,6 +64,31 @@ CONTRAST = """(() => {
     }
   }
   return { seen, wrong: wrong.slice(0, 5) };
+})()"""
+
+# Texts of figures that leave their drawing or lie on each other, in the fonts of this machine.
+# Boxes of lines are a little higher than the distance between lines.
+ILLEGIBLE = """(() => {
+  const wrong = [];
+  for (const drawing of document.querySelectorAll('figure svg')) {
+    if (drawing.getClientRects().length === 0) continue;
+    const [,, width, height] = drawing.getAttribute('viewBox').split(' ').map(Number);
+    const texts = Array.from(drawing.querySelectorAll('text'), (text) => {
+      const { x, y, width, height } = text.getBBox();
+      return { said: text.textContent, left: x, top: y, right: x + width, bottom: y + height };
+    });
+    texts.forEach((one, i) => {
+      if (one.left < 0 || one.top < 0 || one.right > width || one.bottom > height) {
+        wrong.push(`${one.said} leaves the drawing`);
+      }
+      for (const other of texts.slice(i + 1)) {
+        const across = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+        const down = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
+        if (across > 1 && down > 2) wrong.push(`${one.said} and ${other.said} overlap`);
+      }
+    });
+  }
+  return wrong.slice(0, 5);
 })()"""
 
 # What Tab should reach.
@@ -276,6 +301,8 @@ def looks(browser, faults, page, pictures):
     """The page fits, and its text can be read."""
     for width in [NARROW, WIDE]:
         browser.size(width)
+        wrong = browser.run(ILLEGIBLE)
+        faults.check(not wrong, f"figures at {width}: {wrong}")
         for scheme in ["light", "dark"]:
             browser.scheme(scheme)
             wide = browser.run("document.documentElement.scrollWidth")

@@ -4,17 +4,17 @@ use anyhow::{Result, bail};
 
 use super::{Measured, RoundCosts};
 use crate::plot::{
-    Axis, Body, Curve, Drawn, Even, Grid, LegendEntry, LegendSample, Page, Panel, Point, hue,
+    Axis, Body, Curve, Even, Grid, LegendEntry, LegendSample, Page, Panel, Point, hue,
 };
 
 /// Acceptances for which the best speedup is drawn, in percent.
 const ACCEPTANCES: std::ops::RangeInclusive<u32> = 30..=95;
 
-/// Draws T(m) / T(1) by number of rows and, given `costs`, the best speedup by acceptance.
+/// Draws T(m) / T(1) by number of rows and, given `costs`, the best speedup by acceptance, as SVG.
 ///
 /// # Errors
-/// If T(1) has too few undisturbed samples, or the renderer fails.
-pub fn draw(title: &str, measured: &Measured, costs: Option<&RoundCosts>) -> Result<Drawn> {
+/// If T(1) has too few undisturbed samples.
+pub fn draw(title: &str, measured: &Measured, costs: Option<&RoundCosts>) -> Result<String> {
     let Some(one) = measured.passes[0].median() else {
         bail!("there is nothing to draw: too few undisturbed samples of T(1)");
     };
@@ -25,7 +25,7 @@ pub fn draw(title: &str, measured: &Measured, costs: Option<&RoundCosts>) -> Res
         legend.push(LegendEntry::new("slower than plain decoding", LegendSample::Loss));
     }
     let (title, body) = (title.to_owned(), Body::Grid(Grid { panels }));
-    Page { title, notes: Vec::new(), legend, body }.draw()
+    Ok(Page { title, notes: Vec::new(), legend, body }.draw())
 }
 
 fn passes(measured: &Measured, one: f64) -> Panel {

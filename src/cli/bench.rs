@@ -24,7 +24,7 @@ use crate::pool::Pool;
 #[command(after_help = "\
 Examples:
   specdec bench
-  specdec bench --dtype bf16 --csv passes.csv --figure passes.png
+  specdec bench --dtype bf16 --csv passes.csv --figure passes.svg
   specdec bench --shape 110m --draft-shape 15m --dtype q8_0 --threads 2
 
 T(m) is the time of a pass of m rows; its first row is the last of 64 (--context) context tokens.
@@ -65,7 +65,7 @@ pub(super) struct BenchArgs {
     /// Time batches whose sequences share their contexts, too
     #[arg(long, requires = "costs")]
     shared: bool,
-    /// Draw T(m) and the best speedups; FILE must end in .svg or .png
+    /// Draw T(m) and the best speedups; FILE must end in .svg
     #[arg(long, value_name = "FILE")]
     figure: Option<PathBuf>,
     /// Take single samples on request, to alternate with other programs: read lines (pass M
@@ -78,9 +78,9 @@ pub(super) struct BenchArgs {
 /// Runs the command.
 pub(super) fn run(args: &BenchArgs) -> Result<()> {
     if let Some(file) = &args.figure
-        && !file.extension().is_some_and(|e| e == "svg" || e == "png")
+        && file.extension().is_none_or(|e| e != "svg")
     {
-        bail!("--figure {}: the name must end in .svg or .png", file.display());
+        bail!("--figure {}: the name must end in .svg", file.display());
     }
     let (target, draft) = models(args)?;
     if args.interactive {
@@ -102,10 +102,8 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
     // Even if the reader of the table has closed the pipe, the figure is written.
     let shown = output::write(&table(info, &measured, &rows, costs.as_ref()));
     if let Some(file) = &args.figure {
-        let drawn = draw(&format!("{}, {}", info.name, info.dtype), &measured, costs.as_ref())?;
-        let svg = file.extension().is_some_and(|e| e == "svg");
-        let bytes = if svg { drawn.svg.into_bytes() } else { drawn.png };
-        std::fs::write(file, bytes).with_context(|| format!("cannot write {}", file.display()))?;
+        let svg = draw(&format!("{}, {}", info.name, info.dtype), &measured, costs.as_ref())?;
+        std::fs::write(file, svg).with_context(|| format!("cannot write {}", file.display()))?;
     }
     shown
 }

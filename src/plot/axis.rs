@@ -93,6 +93,12 @@ fn number(x: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
+/// A value with the ends of its interval, all of which an axis must enclose.
+pub(crate) fn reach(value: f64, interval: Option<(f64, f64)>) -> [f64; 3] {
+    let (lo, hi) = interval.unwrap_or((value, value));
+    [value, lo, hi]
+}
+
 fn ends(values: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
     let finite = values.into_iter().filter(|x| x.is_finite());
     finite.map(|x| (x, x)).reduce(|(lo, hi), (x, _)| (lo.min(x), hi.max(x)))

@@ -1,72 +1,38 @@
-//! The canvas: text, lines, areas and markers at positions in pixels, rendered by kuva or
-//! into a page.
+//! The canvas: text, lines, areas and markers at positions in pixels.
 
-use anyhow::{Result, anyhow};
-use kuva::backend::svg::SvgBackend;
-use kuva::render::color::Color;
-use kuva::render::render::{PathData, Primitive, Scene, TextAnchor};
-
-use super::inline::{Inlined, KeyedSpan, TipSpot};
-pub(super) use super::style::{CanvasPoint, FAINT, INK, RULE};
+pub(super) use super::shape::Anchor;
+use super::shape::{Layer, Paint, PlotShape};
+pub(super) use super::style::{BODY, CanvasPoint, FAINT, HEAD, INK, RULE, TITLE};
 use super::style::{Colour, Marker, Style};
+use super::svg::{self, Inlined};
+use super::tips::TipSpot;
 use crate::shown;
 
 /// Width of figures in files, in pixels: repository pages show this width without scaling.
-/// The PNG has two dots per pixel.
 pub(super) const WIDTH: f64 = 800.0;
 
 /// Margin in pixels on all sides.
 pub(super) const MARGIN: f64 = 14.0;
 
-/// Font sizes of the figure's title, of panel titles and of all other text.
-pub(super) const TITLE: u32 = 16;
-pub(super) const HEAD: u32 = 12;
-pub(super) const BODY: u32 = 11;
-
 /// The radius of a marker.
 pub(super) const RADIUS: f64 = 3.8;
 
-const FONTS: &str = "DejaVu Sans, Verdana, Liberation Sans, Arial, sans-serif";
-
-/// Dash and gap of lines of predictions.
-const DASH: [f64; 2] = [6.0, 4.0];
-
-/// Which part of a text lies at its position.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Anchor {
-    Start,
-    Middle,
-    End,
-}
-
-/// A rendered figure.
-#[derive(Debug)]
-pub struct Drawn {
-    /// The contents of the SVG file.
-    pub svg: String,
-    /// The contents of the PNG file, which shows the same drawing.
-    pub png: Vec<u8>,
-}
-
 /// A canvas of fixed width that grows downwards.
 pub(super) struct Canvas {
-    scene: Scene,
+    width: f64,
+    layers: Vec<Layer>,
     /// What a page lets readers point at.
     spots: Vec<TipSpot>,
-    /// What belongs to which keys.
-    spans: Vec<KeyedSpan>,
 }
 
 impl Canvas {
     pub(super) fn new(width: f64) -> Self {
-        let mut scene = Scene::new(width, 0.0);
-        scene.font_family = Some(FONTS.to_owned());
-        Self { scene, spots: Vec::new(), spans: Vec::new() }
+        Self { width, layers: Vec::new(), spots: Vec::new() }
     }
 
     /// Width in pixels.
     pub(super) fn width(&self) -> f64 {
-        self.scene.width
+        self.width
     }
 
     /// Lets readers of a page point at a value.
@@ -74,40 +40,21 @@ impl Canvas {
         self.spots.push(spot);
     }
 
-    /// The number of elements so far, with which a span begins.
-    pub(super) fn begin(&self) -> usize {
-        self.scene.elements.len()
+    /// Draws what belongs to these keys.
+    pub(super) fn keyed(&mut self, keys: Vec<String>, draw: impl FnOnce(&mut Self)) {
+        self.layers.push(Layer { keys, shapes: Vec::new() });
+        draw(self);
+        self.layers.push(Layer::default());
     }
 
-    /// Notes that what was drawn since `begin` belongs to these keys.
-    pub(super) fn end(&mut self, begin: usize, keys: Vec<String>) {
-        let end = self.begin();
-        self.spans.push(KeyedSpan { elements: begin..end, keys });
+    /// The drawing as a file, now that its height is known.
+    pub(super) fn file(&self, height: f64) -> String {
+        svg::file(&self.layers, (self.width, height.ceil()))
     }
 
     /// The drawing as a part of a page.
-    pub(super) fn inline(self, height: f64, name: &str) -> Inlined {
-        Inlined::of(
-            &self.scene.elements,
-            (self.scene.width, height.ceil()),
-            name,
-            &self.spots,
-            &self.spans,
-        )
-    }
-
-    /// Renders the canvas, whose height is known only now.
-    ///
-    /// # Errors
-    /// If the renderer fails.
-    pub(super) fn print(mut self, height: f64) -> Result<Drawn> {
-        self.scene.height = height.ceil();
-        let png = kuva::PngBackend::new().render_scene(&self.scene);
-        let svg = SvgBackend::new().render_scene(&self.scene);
-        // Without a view box, a page that shows the SVG smaller would crop it.
-        let view = format!("<svg viewBox=\"0 0 {} {}\"", self.scene.width, self.scene.height);
-        let svg = svg.replacen("<svg", &view, 1);
-        Ok(Drawn { svg, png: png.map_err(|e| anyhow!("cannot be drawn: {e}"))? })
+    pub(super) fn inline(&self, height: f64, name: &str) -> Inlined {
+        svg::inline(&self.layers, &self.spots, (self.width, height.ceil()), name)
     }
 
     /// A line of text; `at` lies on its baseline.
@@ -119,146 +66,179 @@ impl Canvas {
         anchor: Anchor,
         ink: Colour,
     ) {
-        self.scene.add(Primitive::Text {
-            x: at.0,
-            y: at.1,
-            // The renderer would parse text between dollar signs as a formula.
-            content: shown::line(text).replace('$', "\\$"),
-            size,
-            anchor: match anchor {
-                Anchor::Start => TextAnchor::Start,
-                Anchor::Middle => TextAnchor::Middle,
-                Anchor::End => TextAnchor::End,
-            },
-            rotate: None,
-            bold: false,
-            color: Some(color(ink)),
-        });
+        self.add(PlotShape::Text { at, text: shown::line(text), size, anchor, ink });
     }
 
     pub(super) fn line(&mut self, points: &[CanvasPoint], ink: Colour, width: f64) {
-        self.scene.add(Primitive::PolyLine {
-            points: points.to_vec(),
-            stroke: color(ink),
-            stroke_width: width,
-            stroke_dasharray: None,
-        });
-    }
-
-    /// A dashed line, drawn dash by dash since the SVG and PNG renderers disagree on the unit
-    /// of dash lengths.
-    pub(super) fn dashed(
-        &mut self,
-        points: &[CanvasPoint],
-        ink: Colour,
-        width: f64,
-        dash: [f64; 2],
-    ) {
-        for (from, to) in points.iter().zip(points.iter().skip(1)) {
-            let length = (to.0 - from.0).hypot(to.1 - from.1);
-            let along = |s: f64| {
-                let part = (s / length).min(1.0);
-                (from.0 + part * (to.0 - from.0), from.1 + part * (to.1 - from.1))
-            };
-            let dashes = (length / (dash[0] + dash[1])).ceil() as usize;
-            for start in (0..dashes).map(|i| i as f64 * (dash[0] + dash[1])) {
-                self.line(&[along(start), along(start + dash[0])], ink, width);
-            }
-        }
+        self.stroke(points, ink, width, None);
     }
 
     /// A dashed line of predictions.
     pub(super) fn predicted(&mut self, points: &[CanvasPoint], ink: Colour) {
-        self.dashed(points, ink, 1.5, DASH);
+        self.stroke(points, ink, 1.5, Some([6.0, 4.0]));
     }
 
     /// A dashed reference line.
     pub(super) fn reference(&mut self, from: CanvasPoint, to: CanvasPoint) {
-        self.dashed(&[from, to], FAINT, 1.2, [2.0, 2.5]);
+        self.stroke(&[from, to], FAINT, 1.2, Some([2.0, 2.5]));
     }
 
-    pub(super) fn area(&mut self, outline: &[CanvasPoint], ink: Colour, opacity: f64) {
-        self.fill(outline, ink, Some(opacity));
+    /// An area through which lines below it show.
+    pub(super) fn tint(&mut self, outline: Vec<CanvasPoint>, ink: Colour) {
+        self.polygon(outline, Paint::Tint(ink));
     }
 
     pub(super) fn rect(&mut self, corner: CanvasPoint, width: f64, height: f64, ink: Colour) {
-        self.scene.add(Primitive::Rect {
-            x: corner.0,
-            y: corner.1,
-            width,
-            height,
-            fill: color(ink),
-            stroke: None,
-            stroke_width: None,
-            opacity: None,
-        });
+        let ((left, top), (right, bottom)) = (corner, (corner.0 + width, corner.1 + height));
+        let outline = vec![(left, top), (right, top), (right, bottom), (left, bottom)];
+        self.polygon(outline, Paint::Solid(ink));
     }
 
     /// A measured value.
-    pub(super) fn mark(&mut self, at: CanvasPoint, style: Style) {
-        let r = RADIUS;
+    pub(super) fn mark(&mut self, at: CanvasPoint, Style { colour, marker }: Style) {
         let around = |spots: &[CanvasPoint]| {
-            spots.iter().map(|(dx, dy)| (at.0 + dx * r, at.1 + dy * r)).collect::<Vec<_>>()
+            spots.iter().map(|(x, y)| (at.0 + x * RADIUS, at.1 + y * RADIUS)).collect::<Vec<_>>()
         };
-        let ink = style.colour;
-        let mut filled = |spots: &[CanvasPoint]| self.fill(&around(spots), ink, None);
-        match style.marker {
-            Marker::Circle => self.circle(at, r, Some(ink), None),
-            Marker::Ring => self.circle(at, r * 0.85, None, Some(ink)),
-            Marker::Square => filled(&[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)]),
-            Marker::Triangle => filled(&[(0.0, -1.15), (1.1, 0.8), (-1.1, 0.8)]),
-            Marker::Wedge => filled(&[(0.0, 1.15), (1.1, -0.8), (-1.1, -0.8)]),
-            Marker::Diamond => filled(&[(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)]),
-            Marker::Cross => {
-                self.strokes(&around(&[(-1., -1.), (1., 1.), (-1., 1.), (1., -1.)]), ink)
+        let square = |r: f64| around(&[(-r, -r), (r, -r), (r, r), (-r, r)]);
+        let (solid, hollow) = (Paint::Solid(colour), |width| Paint::Hollow(colour, width));
+        match marker {
+            Marker::Circle => self.add(PlotShape::Circle { at, r: RADIUS, paint: solid }),
+            Marker::Ring => {
+                self.add(PlotShape::Circle { at, r: RADIUS * 0.85, paint: hollow(1.6) })
             }
-            Marker::Frame => {
-                filled(&[(-1.1, -1.1), (1.1, -1.1), (1.1, 1.1), (-1.1, 1.1)]);
-                let (corner, side) = ((at.0 - 0.6 * r, at.1 - 0.6 * r), 1.2 * r);
-                self.rect(corner, side, side, [0xff, 0xff, 0xff]);
+            Marker::Square => self.polygon(square(0.9), solid),
+            Marker::Frame => self.polygon(square(0.85), hollow(0.5 * RADIUS)),
+            Marker::Triangle => {
+                self.polygon(around(&[(0.0, -1.15), (1.1, 0.8), (-1.1, 0.8)]), solid);
+            }
+            Marker::Wedge => {
+                self.polygon(around(&[(0.0, 1.15), (1.1, -0.8), (-1.1, -0.8)]), solid);
+            }
+            Marker::Diamond => {
+                let tips = [(0.0, -1.25), (1.25, 0.0), (0.0, 1.25), (-1.25, 0.0)];
+                self.polygon(around(&tips), solid);
+            }
+            Marker::Cross => {
+                self.line(&around(&[(-1.0, -1.0), (1.0, 1.0)]), colour, 1.8);
+                self.line(&around(&[(-1.0, 1.0), (1.0, -1.0)]), colour, 1.8);
             }
         }
     }
 
-    /// A predicted value: a hollow diamond.
+    /// A predicted value: a diamond of lines.
     pub(super) fn hollow(&mut self, at: CanvasPoint, ink: Colour) {
         let r = RADIUS + 0.7;
-        let outline = [(0.0, -r), (r, 0.0), (0.0, r), (-r, 0.0), (0.0, -r)];
-        self.line(&outline.map(|(dx, dy)| (at.0 + dx, at.1 + dy)), ink, 1.1);
+        let tips = [(0.0, -r), (r, 0.0), (0.0, r), (-r, 0.0)].map(|(x, y)| (at.0 + x, at.1 + y));
+        self.polygon(tips.into(), Paint::Line { ink, width: 1.1, dash: None });
     }
 
-    fn strokes(&mut self, ends: &[CanvasPoint], ink: Colour) {
-        ends.chunks(2).for_each(|pair| self.line(pair, ink, 1.8));
-    }
-
-    fn circle(&mut self, at: CanvasPoint, r: f64, fill: Option<Colour>, stroke: Option<Colour>) {
-        self.scene.add(Primitive::Circle {
-            cx: at.0,
-            cy: at.1,
-            r,
-            fill: fill.map_or(Color::Rgb(255, 255, 255), color),
-            fill_opacity: None,
-            stroke: stroke.map(color),
-            stroke_width: stroke.map(|_| 1.6),
-        });
-    }
-
-    fn fill(&mut self, outline: &[CanvasPoint], ink: Colour, opacity: Option<f64>) {
-        let mut d = String::new();
-        for (i, (x, y)) in outline.iter().enumerate() {
-            d += &format!("{} {x:.2} {y:.2} ", if i == 0 { 'M' } else { 'L' });
+    fn stroke(&mut self, points: &[CanvasPoint], ink: Colour, width: f64, dash: Option<[f64; 2]>) {
+        if points.len() > 1 {
+            let (points, paint) = (points.to_vec(), Paint::Line { ink, width, dash });
+            self.add(PlotShape::Path { points, closed: false, paint });
         }
-        self.scene.add(Primitive::Path(Box::new(PathData {
-            d: d + "Z",
-            fill: Some(color(ink)),
-            stroke: Color::None,
-            stroke_width: 0.0,
-            opacity,
-            stroke_dasharray: None,
-        })));
+    }
+
+    fn polygon(&mut self, points: Vec<CanvasPoint>, paint: Paint) {
+        self.add(PlotShape::Path { points, closed: true, paint });
+    }
+
+    fn add(&mut self, shape: PlotShape) {
+        match self.layers.last_mut() {
+            Some(layer) => layer.shapes.push(shape),
+            None => self.layers.push(Layer { keys: Vec::new(), shapes: vec![shape] }),
+        }
     }
 }
 
-fn color(ink: Colour) -> Color {
-    Color::Rgb(ink[0], ink[1], ink[2])
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLUE: Colour = [0x00, 0x72, 0xb2];
+
+    /// Shapes of every kind, of which neighbours look alike.
+    fn drawn() -> Canvas {
+        let mut canvas = Canvas::new(80.0);
+        canvas.text((1.04, 9.0), "a < \"b\"", HEAD, Anchor::End, INK);
+        canvas.text((1.0, 19.96), "c", HEAD, Anchor::End, INK);
+        canvas.text((3.0, 4.0), "d", BODY, Anchor::Middle, FAINT);
+        canvas.text((3.0, 8.0), "e", BODY, Anchor::Start, BLUE);
+        canvas.line(&[(0.0, 1.0), (5.0, 1.04), (5.0, 3.0), (7.26, 4.0)], FAINT, 0.8);
+        canvas.line(&[(1.0, 2.0), (2.0, 3.0)], FAINT, 0.8);
+        canvas.predicted(&[(1.0, 2.0)], BLUE);
+        canvas.reference((0.0, 6.0), (9.0, 6.0));
+        canvas.rect((10.0, 20.0), 5.0, 2.5, BLUE);
+        canvas.keyed(vec!["k".to_owned(), "j".to_owned(), "k".to_owned()], |canvas| {
+            canvas.tint(vec![(0.0, 0.0), (4.0, 0.0), (2.0, 2.0)], BLUE);
+            canvas.tint(vec![(1.0, 0.0), (5.0, 0.0), (3.0, 2.0)], BLUE);
+            canvas.mark((20.0, 30.0), Style { colour: BLUE, marker: Marker::Circle });
+            canvas.mark((21.0, 30.0), Style { colour: BLUE, marker: Marker::Circle });
+        });
+        canvas.keyed(vec!["none".to_owned()], |_| {});
+        canvas.mark((20.0, 30.0), Style { colour: BLUE, marker: Marker::Ring });
+        canvas.spot(TipSpot::around((5.0, 5.0), 2.0, vec!["x <".into(), "y: 1".into()], "k&"));
+        canvas
+    }
+
+    const TEXTS: &str = "<text x=\"1\" y=\"9\">a &lt; &quot;b&quot;</text>\
+        <text x=\"1\" y=\"20\">c</text></g>";
+    const WAYS: &str = "d=\"M0 1H5V3L7.3 4M1 2L2 3\"/>";
+    const RING: &str = "stroke-width=\"1.6\" cx=\"20\" cy=\"30\" r=\"3.2\"/>";
+
+    #[test]
+    fn files_have_colours_and_a_background() {
+        let expected = [
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 80 41\" width=\"80\" \
+             height=\"41\" font-size=\"11\" fill=\"none\" font-family=\"DejaVu Sans, Verdana, \
+             Liberation Sans, Arial, sans-serif\"><rect width=\"100%\" height=\"100%\" \
+             fill=\"#fff\"/>",
+            "<g fill=\"#1a1a1a\" font-size=\"12\" text-anchor=\"end\">",
+            TEXTS,
+            "<text fill=\"#555555\" text-anchor=\"middle\" x=\"3\" y=\"4\">d</text>",
+            "<text fill=\"#0072b2\" x=\"3\" y=\"8\">e</text>",
+            "<path stroke=\"#555555\" stroke-width=\"0.8\" ",
+            WAYS,
+            "<path stroke=\"#555555\" stroke-width=\"1.2\" stroke-dasharray=\"2 2.5\" \
+             d=\"M0 6H9\"/>",
+            "<path fill=\"#0072b2\" d=\"M10 20H15V22.5H10Z\"/>",
+            "<g fill=\"#0072b2\" fill-opacity=\"0.16\"><path d=\"M0 0H4L2 2Z\"/>\
+             <path d=\"M1 0H5L3 2Z\"/></g>",
+            "<g fill=\"#0072b2\"><circle cx=\"20\" cy=\"30\" r=\"3.8\"/>\
+             <circle cx=\"21\" cy=\"30\" r=\"3.8\"/></g>",
+            "<circle fill=\"#ffffff\" stroke=\"#0072b2\" ",
+            RING,
+            "</svg>",
+        ];
+        assert_eq!(drawn().file(40.2), expected.concat());
+    }
+
+    #[test]
+    fn pages_have_variables_keys_and_spots() {
+        let expected = [
+            "<svg viewBox=\"0 0 80 41\" width=\"80\" height=\"41\" font-size=\"11\" \
+             fill=\"none\" role=\"group\" tabindex=\"0\" aria-label=\"&lt;name&gt;\">",
+            "<g fill=\"var(--c-1a1a1a)\" font-size=\"12\" text-anchor=\"end\">",
+            TEXTS,
+            "<text fill=\"var(--c-555555)\" text-anchor=\"middle\" x=\"3\" y=\"4\">d</text>",
+            "<text fill=\"var(--c-1a1a1a)\" x=\"3\" y=\"8\">e</text>",
+            "<path stroke=\"var(--c-555555)\" stroke-width=\"0.8\" ",
+            WAYS,
+            "<path stroke=\"var(--c-555555)\" stroke-width=\"1.2\" stroke-dasharray=\"2 2.5\" \
+             d=\"M0 6H9\"/>",
+            "<path fill=\"var(--c-0072b2)\" d=\"M10 20H15V22.5H10Z\"/>",
+            "<g data-keys=\"j k\"><g fill=\"var(--c-0072b2)\" fill-opacity=\"0.16\">\
+             <path d=\"M0 0H4L2 2Z\"/><path d=\"M1 0H5L3 2Z\"/></g>",
+            "<g fill=\"var(--c-0072b2)\"><circle cx=\"20\" cy=\"30\" r=\"3.8\"/>\
+             <circle cx=\"21\" cy=\"30\" r=\"3.8\"/></g></g>",
+            "<circle fill=\"var(--c-ffffff)\" stroke=\"var(--c-0072b2)\" ",
+            RING,
+            "<g class=\"spots\"><rect x=\"3\" y=\"3\" width=\"4\" height=\"4\" rx=\"3\" \
+             data-key=\"k&amp;\" data-tip=\"x &lt;&#10;y: 1\"/></g></svg>",
+        ];
+        let inline = drawn().inline(40.2, "<name>");
+        assert_eq!(inline.svg, expected.concat());
+        let colours = [BLUE, INK, FAINT, [0xff; 3]];
+        assert_eq!(inline.colours, colours.into());
+    }
 }

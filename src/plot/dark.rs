@@ -1,7 +1,6 @@
 //! The colours of figures on a dark page.
 
-use super::grid::LOSS;
-use super::style::{Colour, FAINT, INK, NOTHING, PARTS, RULE};
+use super::style::{Colour, FAINT, INK, LOSS, NOTHING, PARTS, RULE, WHITE};
 
 /// The background of figures on a dark page.
 const PAPER: Colour = [0x17, 0x1b, 0x20];
@@ -11,7 +10,7 @@ const LEAST: f64 = 3.0;
 
 /// Colours with a role of their own. Parts of bars stay ordered by their brightness.
 const ROLES: [(Colour, Colour); 10] = [
-    ([0xff, 0xff, 0xff], PAPER),
+    (WHITE, PAPER),
     (INK, [0xe8, 0xea, 0xed]),
     (FAINT, [0xaa, 0xb2, 0xbb]),
     (RULE, [0x33, 0x3a, 0x42]),

@@ -2,12 +2,12 @@
 
 use super::MOST_PANELS;
 use super::axis::Axis;
-use super::canvas::{Anchor, BODY, Canvas, CanvasPoint, FAINT, HEAD, INK, MARGIN, RADIUS, RULE};
-use super::inline::{TipSpot, exact, measured};
+use super::canvas::{Anchor, BODY, Canvas, FAINT, HEAD, INK, MARGIN, RADIUS, RULE};
 use super::labels::Labels;
 use super::legend::{self, LegendEntry};
-use super::style::{Colour, Style};
+use super::style::{Colour, LOSS, Style};
 use super::text::{width, wrap};
+use super::tips::{TipSpot, measured, predicted};
 
 /// Panels in reading order.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,13 +71,6 @@ const GAP: f64 = 26.0;
 const HEAD_LINE: f64 = 15.0;
 /// With more curves than this, bands would hide each other and intervals are drawn as bars.
 const MOST_BANDS: usize = 3;
-/// The colour of the area on the losing side of a reference line.
-pub(super) const LOSS: Colour = [0xf7, 0xef, 0xec];
-
-/// Shades the area of losses.
-pub(super) fn shade(canvas: &mut Canvas, corner: CanvasPoint, width: f64, height: f64) {
-    canvas.rect(corner, width, height, LOSS);
-}
 
 /// The minimum width of a panel with its gap, where a page is narrow.
 const NARROWEST: f64 = 150.0;
@@ -196,35 +189,36 @@ impl PlacedPanel<'_> {
         let banded = self.panel.curves.len() <= MOST_BANDS;
         if banded {
             for curve in &self.panel.curves {
-                let begin = canvas.begin();
-                self.band(canvas, curve);
-                canvas.end(begin, curve.keys());
+                canvas.keyed(curve.keys(), |canvas| self.band(canvas, curve));
             }
         }
         for curve in &self.panel.curves {
-            let begin = canvas.begin();
             let predicted = curve.predicted.iter().map(|&(x, y)| (self.x(x), self.y(y)));
-            canvas.predicted(&predicted.collect::<Vec<_>>(), curve.style.colour);
-            canvas.end(begin, curve.keys());
+            let predicted = predicted.collect::<Vec<_>>();
+            let ink = curve.style.colour;
+            canvas.keyed(curve.keys(), |canvas| canvas.predicted(&predicted, ink));
         }
         for (i, curve) in self.panel.curves.iter().enumerate() {
-            let begin = canvas.begin();
-            let aside = self.aside(i);
-            let places = curve.points.iter().map(|p| (self.x(p.x) + aside, self.y(p.y)));
-            let places = places.collect::<Vec<_>>();
-            canvas.line(&places, curve.style.colour, 1.6);
-            for (point, &(x, y)) in curve.points.iter().zip(&places) {
-                if let Some((lo, hi)) = point.y_interval.filter(|_| !self.has_band(curve)) {
-                    canvas.line(&[(x, self.y(lo)), (x, self.y(hi))], curve.style.colour, 1.1);
-                }
-                if let Some((lo, hi)) = point.x_interval {
-                    canvas.line(&[(self.x(lo), y), (self.x(hi), y)], curve.style.colour, 1.1);
-                }
-            }
-            places.iter().for_each(|&place| canvas.mark(place, curve.style));
-            canvas.end(begin, curve.keys());
+            canvas.keyed(curve.keys(), |canvas| self.curve(canvas, curve, self.aside(i)));
         }
         self.labels(canvas);
+    }
+
+    /// Draws the measured values of a curve, `aside` pixels to the right of where they are.
+    fn curve(&self, canvas: &mut Canvas, curve: &Curve, aside: f64) {
+        let Style { colour, .. } = curve.style;
+        let places = curve.points.iter().map(|p| (self.x(p.x) + aside, self.y(p.y)));
+        let places = places.collect::<Vec<_>>();
+        canvas.line(&places, colour, 1.6);
+        for (point, &(x, y)) in curve.points.iter().zip(&places) {
+            if let Some((lo, hi)) = point.y_interval.filter(|_| !self.has_band(curve)) {
+                canvas.line(&[(x, self.y(lo)), (x, self.y(hi))], colour, 1.1);
+            }
+            if let Some((lo, hi)) = point.x_interval {
+                canvas.line(&[(self.x(lo), y), (self.x(hi), y)], colour, 1.1);
+            }
+        }
+        places.iter().for_each(|&place| canvas.mark(place, curve.style));
     }
 
     /// How many pixels the `i`-th curve lies to the right of its values: bars of several
@@ -250,8 +244,7 @@ impl PlacedPanel<'_> {
                     measured(y_label, point.y, point.y_interval),
                 ];
                 let same = |&&(x, _): &&(f64, f64)| x == point.x;
-                let predicted = curve.predicted.iter().find(same);
-                lines.extend(predicted.map(|(_, y)| format!("predicted: {}", exact(*y))));
+                lines.extend(curve.predicted.iter().find(same).map(|(_, y)| predicted(*y)));
                 let at = (self.x(point.x) + self.aside(i), self.y(point.y));
                 canvas.spot(TipSpot::around(at, RADIUS + 3.0, lines, &point.key));
             }
@@ -263,14 +256,15 @@ impl PlacedPanel<'_> {
         let even = self.panel.even.and_then(|even| even.on(&self.panel.y));
         let even = even.map(|(value, loss)| (self.y(value), loss));
         if let Some((y, true)) = even {
-            shade(canvas, (self.left, y), self.width, bottom - y);
+            canvas.rect((self.left, y), self.width, bottom - y, LOSS);
         }
-        for (value, label) in self.panel.y.ticks() {
-            let y = self.y(value);
-            canvas.line(&[(self.left, y), (right, y)], RULE, 0.8);
-            if y_ticks {
-                canvas.text((self.left - 6.0, y + 4.0), &label, BODY, Anchor::End, FAINT);
-            }
+        let y_axis = self.panel.y.ticks().map(|(value, label)| (self.y(value), label));
+        let y_axis = y_axis.collect::<Vec<_>>();
+        for (y, _) in &y_axis {
+            canvas.line(&[(self.left, *y), (right, *y)], RULE, 0.8);
+        }
+        for (y, label) in y_axis.iter().filter(|_| y_ticks) {
+            canvas.text((self.left - 6.0, y + 4.0), label, BODY, Anchor::End, FAINT);
         }
         canvas.line(&[(self.left, bottom), (right, bottom)], FAINT, 1.0);
         let ticks = self.panel.x.ticks().map(|(value, label)| (self.x(value), label));
@@ -301,10 +295,10 @@ impl PlacedPanel<'_> {
         let ends = ends.collect::<Vec<_>>();
         let upper = ends.iter().map(|&(x, (_, hi))| (x, self.y(hi)));
         let lower = ends.iter().rev().map(|&(x, (lo, _))| (x, self.y(lo)));
-        canvas.area(&upper.chain(lower).collect::<Vec<_>>(), curve.style.colour, 0.16);
+        canvas.tint(upper.chain(lower).collect(), curve.style.colour);
     }
 
-    /// Writes the labels of points beside them if there is room.
+    /// Writes the labels of points next to them if there is room.
     fn labels(&self, canvas: &mut Canvas) {
         let mut labels = Labels::within((self.left, self.top), self.width, self.height);
         let points = || self.panel.curves.iter().flat_map(|c| c.points.iter().map(move |p| (c, p)));

@@ -1,4 +1,4 @@
-//! Labels beside points: placed where they cover nothing, or left out.
+//! Labels next to points: placed where they cover nothing, or left out.
 
 use super::canvas::{Anchor, Canvas, CanvasPoint};
 use super::style::Colour;
@@ -35,8 +35,8 @@ impl Labels {
         }
     }
 
-    /// Writes a label beside a point: right, left, above or below, whichever is free first.
-    /// Leaves it out if none is.
+    /// Writes a label to the right or left of a point, or at one of its corners: the first place
+    /// that is free. Leaves it out if none is.
     pub(super) fn put(&mut self, canvas: &mut Canvas, at: CanvasPoint, text: &str, ink: Colour) {
         let (wide, high) = (width(text, SIZE), f64::from(SIZE));
         let corners = [

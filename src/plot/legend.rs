@@ -20,7 +20,7 @@ pub(crate) enum LegendSample {
     Hollow,
     /// A part of a bar.
     Part(Colour),
-    /// A reference line and the area of losses beside it.
+    /// A reference line and the area of losses below it.
     Loss,
 }
 

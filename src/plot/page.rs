@@ -1,12 +1,11 @@
 //! A figure from top to bottom: title, notes, legend, body.
 
-use anyhow::Result;
-
-use super::canvas::{Anchor, BODY, Canvas, Drawn, FAINT, INK, MARGIN, TITLE, WIDTH};
-use super::grid::{Grid, shade};
-use super::inline::Inlined;
+use super::canvas::{Anchor, BODY, Canvas, FAINT, INK, MARGIN, TITLE, WIDTH};
+use super::grid::Grid;
 use super::legend::{LegendEntry, LegendSample};
 use super::rows::PlotRows;
+use super::style::LOSS;
+use super::svg::Inlined;
 use super::text::{width, wrap};
 
 /// A figure.
@@ -33,14 +32,11 @@ const APART: f64 = 18.0;
 const LINE: f64 = 18.0;
 
 impl Page {
-    /// Lays the figure out and renders it.
-    ///
-    /// # Errors
-    /// If the renderer fails.
-    pub(crate) fn draw(&self) -> Result<Drawn> {
+    /// Lays the figure out and prints it as an SVG file.
+    pub(crate) fn draw(&self) -> String {
         let mut canvas = Canvas::new(WIDTH);
         let height = self.put(&mut canvas);
-        canvas.print(height)
+        canvas.file(height)
     }
 
     /// Lays the figure out as a part of a page, `width` pixels wide.
@@ -101,7 +97,7 @@ fn sample(canvas: &mut Canvas, sample: LegendSample, at: (f64, f64)) {
         LegendSample::Hollow => canvas.hollow(middle, FAINT),
         LegendSample::Part(colour) => canvas.rect((at.0 + 3.0, at.1 - 5.0), 12.0, 10.0, colour),
         LegendSample::Loss => {
-            shade(canvas, (at.0, at.1 - 4.0), SAMPLE - 6.0, 9.0);
+            canvas.rect((at.0, at.1 - 4.0), SAMPLE - 6.0, 9.0, LOSS);
             canvas.reference((at.0, at.1 - 4.0), (end.0, at.1 - 4.0));
         }
     }

@@ -1,12 +1,12 @@
 //! Rows of values: a label on the left, and a value or a bar in every column.
 
-use super::axis::Axis;
+use super::axis::{Axis, reach};
 use super::canvas::{Anchor, BODY, Canvas, CanvasPoint, FAINT, HEAD, INK, MARGIN, RULE};
-use super::grid::{Even, shade, x_axis};
-use super::inline::{TipSpot, exact, measured};
+use super::grid::{Even, x_axis};
 use super::legend::{self, LegendEntry};
-use super::style::{Colour, Style};
+use super::style::{Colour, LOSS, Style};
 use super::text::{width, wrap};
+use super::tips::{TipSpot, measured, predicted};
 
 /// A table with drawn cells.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,6 +58,16 @@ impl PlotValue {
     /// A value without a prediction; [`PlotValue::None`] if there is no value.
     pub(crate) fn dot(x: Option<f64>, interval: Option<(f64, f64)>) -> Self {
         x.map_or(Self::None, |x| Self::Dot { x, interval, predicted: None })
+    }
+
+    /// What the axis must enclose of a dot.
+    pub(crate) fn reach(&self) -> Vec<f64> {
+        match *self {
+            Self::Dot { x, interval, predicted } => {
+                reach(x, interval).into_iter().chain(predicted).collect()
+            }
+            Self::Bar(_) | Self::None => Vec::new(),
+        }
     }
 }
 
@@ -239,19 +249,20 @@ impl Sheet<'_> {
         let even = column.even.and_then(|even| even.on(&column.axis));
         let even = even.map(|(value, loss)| (x(value), loss));
         if let Some((even, true)) = even {
-            shade(canvas, (left, top), even - left, bottom - top);
+            canvas.rect((left, top), even - left, bottom - top, LOSS);
         }
         for (x, _) in self.ticks(left, column) {
             canvas.line(&[(x, top), (x, bottom)], RULE, 0.8);
         }
-        x_axis(canvas, self.ticks(left, column), bottom, Some(bottom + 15.0));
         canvas.line(&[(left, bottom), (left + self.wide, bottom)], FAINT, 1.0);
+        x_axis(canvas, self.ticks(left, column), bottom, Some(bottom + 15.0));
         if let Some((even, _)) = even {
             canvas.reference((even, top), (even, bottom));
         }
         for placed @ Placed { row, y, .. } in &lines.rows {
-            let begin = canvas.begin();
-            match row.values.get(i) {
+            let key = row.keys.get(i).cloned().unwrap_or_default();
+            self.spot(canvas, (i, column), placed, &x, &key);
+            canvas.keyed(vec![key], |canvas| match row.values.get(i) {
                 Some(PlotValue::Dot { x: value, interval, predicted }) => {
                     canvas.line(&[(left, *y), (left + self.wide, *y)], RULE, 0.5);
                     if let Some((lo, hi)) = interval {
@@ -263,11 +274,8 @@ impl Sheet<'_> {
                     canvas.mark((x(*value), *y), row.style);
                 }
                 Some(PlotValue::Bar(parts)) => self.bar(canvas, parts, &x, *y),
-                Some(PlotValue::None) | None => continue,
-            }
-            let key = row.keys.get(i).cloned().unwrap_or_default();
-            self.spot(canvas, (i, column), placed, &x, &key);
-            canvas.end(begin, vec![key]);
+                Some(PlotValue::None) | None => {}
+            });
         }
     }
 
@@ -283,9 +291,9 @@ impl Sheet<'_> {
         let mut lines = vec![(*group).to_owned(), row.label.clone(), column.title.clone()];
         let label = &column.axis.label;
         match row.values.get(i) {
-            Some(PlotValue::Dot { x: value, interval, predicted }) => {
+            Some(PlotValue::Dot { x: value, interval, predicted: forecast }) => {
                 lines.push(measured(label, *value, *interval));
-                lines.extend(predicted.map(|value| format!("predicted: {}", exact(value))));
+                lines.extend(forecast.map(predicted));
                 canvas.spot(TipSpot::around((x(*value), *y), PITCH / 2.0, lines, key));
             }
             Some(PlotValue::Bar(parts)) => {

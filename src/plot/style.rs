@@ -8,9 +8,19 @@ pub(crate) type Colour = [u8; 3];
 /// A position: pixels to the right and downwards.
 pub(super) type CanvasPoint = (f64, f64);
 
+/// Font sizes of the figure's title, of panel titles and of all other text.
+pub(super) const TITLE: u32 = 16;
+pub(super) const HEAD: u32 = 12;
+pub(super) const BODY: u32 = 11;
+
+/// The background, text, text of less weight, and lines below the data.
+pub(super) const WHITE: Colour = [0xff, 0xff, 0xff];
 pub(super) const INK: Colour = [0x1a, 0x1a, 0x1a];
 pub(super) const FAINT: Colour = [0x55, 0x55, 0x55];
 pub(super) const RULE: Colour = [0xe2, 0xe2, 0xe2];
+
+/// The area on the losing side of a reference line.
+pub(super) const LOSS: Colour = [0xf7, 0xef, 0xec];
 
 /// The shape of a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +70,11 @@ pub(crate) const NEUTRAL: Style = Style { colour: [0x33, 0x33, 0x33], marker: Ma
 /// The style of the `i`-th of at most [`HUES`] unordered things.
 pub(crate) fn hue(i: usize) -> Style {
     LOOKS[i % HUES]
+}
+
+/// Whether no two of these are the same.
+pub(crate) fn distinct(styles: &[Style]) -> bool {
+    (1..styles.len()).all(|i| !styles[..i].contains(&styles[i]))
 }
 
 /// Five stops of viridis (van der Walt and Smith 2015) without its yellow end. They go from

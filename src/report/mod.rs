@@ -37,7 +37,6 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-pub use crate::plot::Drawn;
 pub use brief::Brief;
 pub use load::load;
 pub use reached::Reached;
@@ -48,7 +47,7 @@ pub use summary::{summary, survival};
 pub use tables::{headings, write_csv};
 
 /// Reads a results folder and writes `summary.csv`, `survival.csv`, `figures/`
-/// (SVG and PNG), `report.md` and `report.html` into it. Returns the summary for the terminal.
+/// (SVG), `report.md` and `report.html` into it. Returns the summary for the terminal.
 ///
 /// # Errors
 /// If a file is missing, damaged or cannot be written; the message names the file.

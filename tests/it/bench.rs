@@ -72,9 +72,9 @@ fn disturbed_samples_are_dropped_and_counted() {
     assert_eq!(costs.passes, rows.iter().map(|row| row.median_us.unwrap()).collect::<Vec<_>>());
     assert!(costs.draft < 1e6 && costs.outside < 1e6);
     assert_eq!(measured.too_few(), None);
-    let svg = draw("a pair", &measured, Some(&costs)).unwrap().svg;
+    let svg = draw("a pair", &measured, Some(&costs)).unwrap();
     assert!(svg.contains("T(m) / T(1)") && svg.contains("acceptance"));
-    let alone = draw("a target", &measured, None).unwrap().svg;
+    let alone = draw("a target", &measured, None).unwrap();
     assert!(alone.contains("T(m) / T(1)") && !alone.contains("acceptance"));
 }
 

@@ -117,7 +117,7 @@ fn wrong_requests_and_options_are_refused() {
         assert!(!output.status.success() && stderr.starts_with("error: "), "{request}: {stderr}");
         assert!(stderr.contains(part), "{request}: {stderr}");
     }
-    refuses(&["bench", "--target", &target, "--figure", "a.pdf"], "must end in .svg or .png");
+    refuses(&["bench", "--target", &target, "--figure", "a.pdf"], "must end in .svg");
     let bench = ["bench", "--target", &target, "--context"];
     for (context, more, most) in [
         ("0", &[][..], "1 to 81"),

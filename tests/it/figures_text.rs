@@ -1,5 +1,6 @@
 //! Captions, notes and labels of figures, and which files a report writes and removes.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use specdec::params::{Params, Value};
@@ -7,7 +8,8 @@ use specdec::report::report;
 use specdec::rows::RoundRow;
 
 use crate::figures::{drawn, imitate};
-use crate::report::{reported, written};
+use crate::figures_support::{Drawing, Element};
+use crate::report::{FIGURES, reported, written};
 use crate::synthetic::{Rows, Synthetic};
 
 #[test]
@@ -84,18 +86,68 @@ fn the_frontier_joins_points_in_order_of_distance() {
         let tv = ["a", "b", "c"].iter().position(|name| round.cell.starts_with(name));
         round.tv_sum = tv.map(|i| distances[i] * round.forks as f64);
     }
-    let folder = written(&rows);
-    report(folder.path()).unwrap();
-    let svg = fs::read_to_string(folder.path().join("figures/frontier.svg")).unwrap();
-    let across = |path: &str| {
-        let numbers = path.split('"').next().unwrap_or_default().split_whitespace();
-        let numbers = numbers.filter_map(|part| part.parse::<f64>().ok()).collect::<Vec<_>>();
-        numbers.chunks(2).map(|at| at[0]).collect::<Vec<_>>()
-    };
-    let lines = svg.split(" d=\"").skip(1).map(across).filter(|x| x.len() == 3);
-    let lines = lines.collect::<Vec<_>>();
-    assert!(!lines.is_empty(), "{svg}");
+    let frontier = drawn(&rows).get("frontier");
+    let lines = frontier.elements.iter().filter(|e| e.points.len() == 3);
+    let across = lines.map(|e| e.points.iter().map(|at| at.0).collect::<Vec<_>>());
+    let lines = across.collect::<Vec<_>>();
+    assert!(!lines.is_empty());
     assert!(lines.iter().all(|x| x.is_sorted()), "{lines:?}");
+}
+
+#[test]
+fn figure_files_stand_alone_and_have_a_title_and_marks() {
+    let (folder, text) = reported(&Synthetic::large().rows());
+    for name in FIGURES {
+        assert!(text.contains(&format!("(figures/{name}.svg)")), "{name}");
+        let svg = fs::read_to_string(folder.path().join(format!("figures/{name}.svg"))).unwrap();
+        let (root, rest) = svg.split_once('>').unwrap();
+        let figure = Drawing::of(&svg);
+        let view = format!(" viewBox=\"0 0 {} {}\"", figure.width, figure.height);
+        assert!(root.contains(" xmlns=\"http://www.w3.org/2000/svg\"") && root.contains(&view));
+        assert!(root.contains(" font-family=\"DejaVu Sans, "), "{root}");
+        let background = "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>";
+        assert!(rest.starts_with(background), "{name}");
+        let asks = ["href", "url(", "var(", "<style", "<script", "class="];
+        assert!(!asks.iter().any(|word| svg.contains(word)), "{name}");
+        let title = figure.elements.iter().find(|e| e.text.is_some()).unwrap();
+        assert_eq!((title.size, title.colour.as_str()), (16, "#1a1a1a"), "{name}");
+        assert!(title.bounds[3] < 40.0, "{name}");
+        let marks = figure.elements.iter().filter(|e| e.text.is_none());
+        let colours = marks.map(|e| &e.colour).collect::<BTreeSet<_>>();
+        assert!(colours.len() > 3, "{name}: {colours:?}");
+    }
+}
+
+#[test]
+fn pages_show_the_drawings_of_the_files_in_colours_that_darken() {
+    let (folder, _) = reported(&Synthetic::large().rows());
+    let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
+    let figures = page.split("<figure id=\"figure-").skip(1);
+    let figures = figures.map(|figure| {
+        let (name, rest) = figure.split_once('"').unwrap();
+        let inline = rest.split_once("<div class=\"wide\">").unwrap().1.split("</div>").next();
+        (name, Drawing::of(inline.unwrap()))
+    });
+    for (name, inline) in figures {
+        let path = folder.path().join(format!("figures/{name}.svg"));
+        let file = Drawing::of(&fs::read_to_string(path).unwrap());
+        assert_eq!(inline.elements.len(), file.elements.len(), "{name}");
+        for (inline, file) in inline.elements.iter().zip(&file.elements) {
+            let shape = |e: &Element| (e.bounds, e.text.clone(), e.size, e.points.clone());
+            assert_eq!(shape(inline), shape(file), "{name}");
+            let variable = inline.colour.strip_prefix("var(--c-").unwrap().trim_end_matches(')');
+            // On a dark page, labels in the colour of a curve would be too faint.
+            let own = if inline.text.is_some() && file.colour != "#555555" {
+                "1a1a1a"
+            } else {
+                file.colour.trim_start_matches('#')
+            };
+            assert_eq!(variable, own, "{name}");
+            // On a light page and on a dark one.
+            let defined = page.matches(&format!("--c-{variable}:#")).count();
+            assert_eq!(defined, 2, "{name}: {variable}");
+        }
+    }
 }
 
 #[test]
@@ -103,8 +155,8 @@ fn stale_figures_are_removed_and_other_files_are_kept() {
     let folder = written(&Synthetic { draft_lengths: vec![1, 2, 3], ..Synthetic::tiny() }.rows());
     report(folder.path()).unwrap();
     let figures = folder.path().join("figures");
-    assert!(figures.join("speedup.svg").is_file() && figures.join("speedup.png").is_file());
-    let stale = ["frontier.svg", "frontier.png", "by_top_k.png"];
+    assert!(figures.join("speedup.svg").is_file());
+    let stale = ["frontier.svg", "frontier.png", "by_top_k.png", "speedup.png"];
     let kept = ["mine.png", "frontier.txt", "frontier.pdf"];
     for name in stale.iter().chain(&kept) {
         fs::write(figures.join(name), "old").unwrap();

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::synthetic::{Rows, Synthetic};
 
-const FIGURES: [&str; 7] = [
+pub(crate) const FIGURES: [&str; 7] = [
     "methods",
     "speedup",
     "acceptance",
@@ -98,31 +98,6 @@ fn a_setting_with_several_values_gets_a_figure_with_a_tick_per_value() {
 }
 
 #[test]
-fn figures_are_drawn_with_visible_titles_without_system_fonts() {
-    let (folder, text) = reported(&Synthetic::large().rows());
-    for name in FIGURES {
-        let svg = fs::read_to_string(folder.path().join(format!("figures/{name}.svg"))).unwrap();
-        assert!(svg.contains("</svg>") && svg.contains("<text"), "{name}");
-        assert!(text.contains(&format!("(figures/{name}.svg)")), "{name}");
-        let file = fs::File::open(folder.path().join(format!("figures/{name}.png"))).unwrap();
-        let decoder = png::Decoder::new(std::io::BufReader::new(file));
-        let mut reader = decoder.read_info().unwrap();
-        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-        let info = reader.next_frame(&mut pixels).unwrap();
-        let samples = info.color_type.samples();
-        let dark = |row: u32| {
-            let line = &pixels[row as usize * info.line_size..][..info.line_size];
-            line.chunks(samples).filter(|p| p[..3].iter().all(|&c| c < 100)).count()
-        };
-        // The title is dark text in the first 60 of some 700 rows of pixels.
-        assert!((0..60).map(dark).sum::<usize>() > 200, "{name} has no title");
-        let colours = pixels.chunks(samples).map(|p| [p[0], p[1], p[2]]);
-        let colours = colours.collect::<std::collections::BTreeSet<_>>();
-        assert!(colours.len() > 20, "{name} is blank");
-    }
-}
-
-#[test]
 fn making_a_report_again_gives_identical_files() {
     let (folder, _) = reported(&Synthetic::tiny().rows());
     let files = || {
@@ -141,7 +116,7 @@ fn making_a_report_again_gives_identical_files() {
     report(folder.path()).unwrap();
     assert!(first == files());
     // Two draft lengths do not make a curve, so two of the figures are missing.
-    assert_eq!(first.len(), 6 + 4 + 2 * (FIGURES.len() - 2));
+    assert_eq!(first.len(), 6 + 4 + FIGURES.len() - 2);
 }
 
 #[test]
@@ -380,6 +355,6 @@ fn a_run_that_has_barely_begun_still_has_a_report() {
     rows.generations.truncate(1);
     let (folder, text) = reported(&rows);
     assert!(text.contains("is not run"), "{text}");
-    assert!(!folder.path().join("figures/speedup.png").exists());
+    assert!(!folder.path().join("figures/speedup.svg").exists());
     assert!(!text.contains("figures/speedup.svg"));
 }

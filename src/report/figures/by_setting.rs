@@ -9,8 +9,8 @@ use super::data::{CURVE, Data};
 use super::facets::even;
 use crate::experiment::Cell;
 use crate::plot::{
-    Axis, Body, Curve, Even, Grid, HUES, LegendEntry, LegendSample, Page, Panel, Point, Style, hue,
-    ramp,
+    Axis, Body, Curve, Even, Grid, HUES, LegendEntry, LegendSample, Page, Panel, Point, Style,
+    distinct, hue, ramp, reach,
 };
 use crate::rows::SummaryRow;
 
@@ -106,13 +106,11 @@ fn lines<'d>(data: &'d Data<'_>, key: &str, notes: &mut Vec<String>) -> Vec<Sett
 /// ramp by that number.
 fn styles(data: &Data<'_>, lines: &mut [SettingLine<'_>]) -> Vec<Style> {
     let method = |line: &SettingLine<'_>| {
-        let has = |id: &str| {
-            data.series.iter().find(|s| s.cells.iter().any(|c| c.id == id)).map(|s| &s.method)
-        };
-        has(&line.cells[0].1.id).map_or(hue(0), |method| data.looks.method(method))
+        let series = data.series_of(&line.cells[0].1.id);
+        series.map_or(hue(0), |series| data.looks.method(&series.method))
     };
     let of_methods = lines.iter().map(method).collect::<Vec<_>>();
-    if (1..lines.len()).all(|i| !of_methods[..i].contains(&of_methods[i])) {
+    if distinct(&of_methods) {
         return of_methods;
     }
     let count = lines.len();
@@ -201,10 +199,8 @@ impl MetricPanel {
             predicted: Vec::new(),
         });
         let curves = curves.filter(|c| c.points.len() >= CURVE).collect::<Vec<_>>();
-        let ends = curves.iter().flat_map(|c| &c.points).flat_map(|p| {
-            let (lo, hi) = p.y_interval.unwrap_or((p.y, p.y));
-            [p.y, lo, hi]
-        });
+        let points = curves.iter().flat_map(|c| &c.points);
+        let ends = points.flat_map(|p| reach(p.y, p.y_interval));
         let y = match self.even {
             Some(_) => Axis::around_one(self.label, ends),
             None if self.unit => Axis::unit(self.label),

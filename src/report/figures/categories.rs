@@ -38,13 +38,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         (cell.id.as_str(), categories.iter().map(dot).collect::<Vec<_>>())
     });
     let dots = dots.collect::<BTreeMap<_, _>>();
-    let ends = dots.values().flatten().flat_map(|value| match *value {
-        PlotValue::Dot { x, interval, .. } => {
-            let (lo, hi) = interval.unwrap_or((x, x));
-            vec![x, lo, hi]
-        }
-        _ => vec![],
-    });
+    let ends = dots.values().flatten().flat_map(PlotValue::reach);
     let axis = Axis::around_one("speedup over plain decoding (×)", ends);
     let column = |name: &&str| Column {
         title: (*name).to_owned(),

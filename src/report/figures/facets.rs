@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::data::{CURVE, Data};
 use crate::plot::{
     Axis, Body, Curve, Even, Grid, HUES, LegendEntry, LegendSample, MOST_PANELS, NEUTRAL, Page,
-    Panel, Point, Style,
+    Panel, Point, Style, distinct, reach,
 };
 use crate::report::series::Series;
 
@@ -49,10 +49,7 @@ impl Frame {
     /// Axes that contain all lines.
     fn axes<'l>(&self, lines: impl Iterator<Item = &'l Line> + Clone) -> (Axis, Axis) {
         let x = lines.clone().flat_map(|line| &line.points).map(|p| p.x);
-        let of_point = |p: &Point| {
-            let (lo, hi) = p.y_interval.unwrap_or((p.y, p.y));
-            [p.y, lo, hi]
-        };
+        let of_point = |p: &Point| reach(p.y, p.y_interval);
         let predicted = lines.clone().flat_map(|line| &line.predicted).map(|(_, y)| *y);
         let y = lines.flat_map(|line| &line.points).flat_map(of_point).chain(predicted);
         let y = if self.ratios { Axis::around_one(self.y, y) } else { Axis::unit(self.y) };
@@ -177,11 +174,11 @@ impl By {
 
 /// Whether there is room for all panels and the lines within each have distinct styles.
 fn fit(panels: &Panels) -> bool {
-    let distinct = |lines: &[(Line, Style)]| {
-        let repeated = |i: usize| lines[..i].iter().any(|(_, style)| *style == lines[i].1);
-        lines.len() <= HUES && !(1..lines.len()).any(repeated)
+    let clear = |lines: &[(Line, Style)]| {
+        let styles = lines.iter().map(|(_, style)| *style).collect::<Vec<_>>();
+        styles.len() <= HUES && distinct(&styles)
     };
-    panels.len() <= MOST_PANELS && panels.iter().all(|(_, lines)| distinct(lines))
+    panels.len() <= MOST_PANELS && panels.iter().all(|(_, lines)| clear(lines))
 }
 
 /// Keeps only the fastest methods, under the sampling settings that have the most of them.

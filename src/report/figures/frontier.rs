@@ -5,7 +5,7 @@ use super::facets::even;
 use crate::experiment::Cell;
 use crate::plot::{
     Axis, Body, Curve, Even, Grid, HUES, LegendEntry, LegendSample, MOST_PANELS, Page, Panel,
-    Point, Style, hue,
+    Point, Style, distinct, hue, reach,
 };
 use crate::report::series::Series;
 use crate::rows::SummaryRow;
@@ -31,12 +31,13 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     spots.retain(|spot| names.contains(&spot.name));
     let settings = label(&mut spots);
     if !settings.is_empty() {
-        notes.push(format!("Beside points: {}.", settings.join(", ")));
+        notes.push(format!("Next to points: {}.", settings.join(", ")));
     }
     let styles = styles(data, &spots, &names);
-    let (x, y) = (axis(&spots, |p| (p.x, p.x_interval)), axis(&spots, |p| (p.y, p.y_interval)));
-    let x = Axis::holding("total variation per token", x.into_iter().chain([0.0]));
-    let x = x.with_margin();
+    let points = || spots.iter().map(|spot| &spot.point);
+    let x = points().flat_map(|p| reach(p.x, p.x_interval)).chain([0.0]);
+    let x = Axis::holding("total variation per token", x).with_margin();
+    let y = points().flat_map(|p| reach(p.y, p.y_interval));
     let y = Axis::around_one("speedup over plain decoding (×)", y);
     let panels = data.samplings().into_iter().map(|sampling| {
         let curve = |(name, style): (&String, &Style)| {
@@ -136,16 +137,5 @@ fn styles(data: &Data<'_>, spots: &[Spot<'_>], names: &[String]) -> Vec<Style> {
         first.map_or(hue(0), |s| data.looks.method(&s.series.method))
     };
     let own = names.iter().map(style).collect::<Vec<_>>();
-    let differ = (1..own.len()).all(|i| !own[..i].contains(&own[i]));
-    if differ { own } else { (0..names.len()).map(hue).collect() }
-}
-
-/// All values along an axis, with the ends of their intervals.
-fn axis(spots: &[Spot<'_>], of: impl Fn(&Point) -> (f64, Option<(f64, f64)>)) -> Vec<f64> {
-    let ends = |spot: &Spot<'_>| {
-        let (value, interval) = of(&spot.point);
-        let (lo, hi) = interval.unwrap_or((value, value));
-        [value, lo, hi]
-    };
-    spots.iter().flat_map(ends).collect()
+    if distinct(&own) { own } else { (0..names.len()).map(hue).collect() }
 }

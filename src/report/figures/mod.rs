@@ -17,6 +17,7 @@ mod table;
 mod time_per_round;
 mod verifiers;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
@@ -111,7 +112,7 @@ const PAGES: [f64; 2] = [800.0, 380.0];
 /// Figures that show no times, so that a disturbed machine does not affect them.
 const UNTIMED: &[&str] = &["acceptance", "survival", "accepted_length"];
 
-/// Draws every figure that has data and writes it as SVG and PNG.
+/// Draws every figure that has data and writes it as SVG.
 ///
 /// # Errors
 /// If a file cannot be written; the message names it.
@@ -133,10 +134,10 @@ pub(super) fn write_all(
         if results.withholds() && !UNTIMED.contains(&figure.name.as_str()) {
             page.notes.insert(0, "DISTURBED: no verdict on speed follows from these times.".into());
         }
-        let drawn = page.draw().with_context(|| format!("figure {}", figure.name))?;
-        write(folder, &figure.name, "svg", drawn.svg.as_bytes())?;
-        write(folder, &figure.name, "png", &drawn.png)?;
         let Figure { name, caption } = figure;
+        let path = folder.join(format!("{name}.svg"));
+        fs::write(&path, page.draw())
+            .with_context(|| format!("cannot write {}", path.display()))?;
         let [wide, narrow] = PAGES.map(|width| page.inline(width));
         written.push(DocFigure { name, caption: ours(&caption), wide, narrow });
     }
@@ -144,23 +145,22 @@ pub(super) fn write_all(
     Ok(written)
 }
 
-/// Removes figures that an earlier report wrote and this one did not. Leaves files with
-/// other names alone.
+/// Removes figures that an earlier report wrote and this one did not; those of earlier versions
+/// had PNG files, too. Leaves files with other names alone.
 fn remove_stale(folder: &Path, written: &[DocFigure]) -> Result<()> {
     let ours = |name: &str| FIGURES.iter().any(|(n, ..)| *n == name) || by_setting::names(name);
     let files =
         fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     for path in files.flatten().map(|file| file.path()).filter(|path| path.is_file()) {
-        let drawn = path.extension().is_some_and(|e| e == "svg" || e == "png");
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        if drawn && ours(&name) && written.iter().all(|figure| figure.name != name) {
+        let stale = match path.extension().and_then(OsStr::to_str) {
+            Some("svg") => written.iter().all(|figure| figure.name != name),
+            Some("png") => true,
+            _ => false,
+        };
+        if stale && ours(&name) {
             fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
     }
     Ok(())
-}
-
-fn write(folder: &Path, name: &str, extension: &str, bytes: &[u8]) -> Result<()> {
-    let path = folder.join(format!("{name}.{extension}"));
-    fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -6,7 +6,6 @@ use crate::plot::{
     Axis, Column, Even, Group, LegendEntry, LegendSample, Page, PlotRow, PlotRows, PlotValue,
 };
 use crate::report::policies::{Policy, policies};
-use crate::report::tables::ends;
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let mut policies = policies(data.results, &data.series);
@@ -14,15 +13,13 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     if policies.is_empty() {
         return None;
     }
-    let ends = policies.iter().flat_map(|p| {
-        let (lo, hi) = ends(p.interval);
-        [p.ratio, lo, hi].into_iter().flatten()
-    });
+    let value = |p: &Policy<'_>| PlotValue::dot(p.ratio, p.interval.map(|i| (i.lo, i.hi)));
+    let ends = policies.iter().flat_map(|policy| value(policy).reach());
     let axis = Axis::around_one("speed over that of the best fixed K (×)", ends);
     let row = |policy: &Policy<'_>| PlotRow {
         label: table::label(data, policy.series, policy.cell),
         style: data.looks.method(&policy.series.method),
-        values: vec![PlotValue::dot(policy.ratio, policy.interval.map(|i| (i.lo, i.hi)))],
+        values: vec![value(policy)],
         keys: vec![policy.cell.id.clone()],
     };
     let titles = once(policies.iter().map(|p| p.series.sampling.as_str()));

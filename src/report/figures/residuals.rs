@@ -30,33 +30,24 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let columns = COLUMNS.iter().filter(|c| entries.iter().any(|e| (c.of)(e.row).is_some()));
     let columns = columns.collect::<Vec<_>>();
     // Both columns have the same axis, so that they can be compared.
-    let values = entries.iter().flat_map(|e| columns.iter().map(|column| column.residual(e.row)));
-    let ends = values.flatten().flat_map(|(x, interval)| {
-        [Some(x), interval.map(|ends| ends.0), interval.map(|ends| ends.1)]
-    });
-    let axis = Axis::around_one("measured ÷ predicted speedup", ends.flatten());
+    let dots = |e: &TableEntry<'_>| columns.iter().map(|c| c.residual(e.row)).collect::<Vec<_>>();
+    let ends = entries.iter().flat_map(dots).flat_map(|dot| dot.reach());
+    let axis = Axis::around_one("measured ÷ predicted speedup", ends);
     let titled = columns.iter().map(|column| Column {
         title: column.title.to_owned(),
         axis: axis.clone(),
         even: Some(Even::Line(1.0)),
     });
-    let value = |entry: &TableEntry<'_>| {
-        let residuals = columns.iter().map(|column| column.residual(entry.row));
-        let dot = |found: Option<_>| {
-            found.map_or(PlotValue::None, |(x, interval)| PlotValue::dot(Some(x), interval))
-        };
-        residuals.map(dot).collect()
-    };
-    let rows = table::rows(data, titled.collect(), &entries, value);
+    let rows = table::rows(data, titled.collect(), &entries, dots);
     Some(table::page("Measured over predicted speedup", notes, Vec::new(), rows))
 }
 
 impl ResidualColumn {
     /// Measured ÷ predicted, with the interval of the measured speedup.
-    fn residual(&self, row: &SummaryRow) -> Option<(f64, Option<(f64, f64)>)> {
-        let predicted = (self.of)(row)?;
+    fn residual(&self, row: &SummaryRow) -> PlotValue {
+        let Some(predicted) = (self.of)(row) else { return PlotValue::None };
         let over = |speedup: f64| speedup / predicted;
         let interval = row.speedup_lo.zip(row.speedup_hi).map(|(lo, hi)| (over(lo), over(hi)));
-        Some((over(row.speedup?), interval))
+        PlotValue::dot(row.speedup.map(over), interval)
     }
 }

@@ -3,7 +3,6 @@
 use super::data::Data;
 use super::table::{self, TableEntry};
 use crate::plot::{Axis, Column, Even, LegendEntry, LegendSample, Page, PlotValue};
-use crate::report::tables::ends;
 use crate::report::worth::{Rival, rivals};
 use crate::statistics::Interval;
 
@@ -17,7 +16,7 @@ const RATIOS: [(&str, &str, RivalRatio); 2] = [
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let rivals = rivals(data.results, &data.series);
     let entry = |r: &Rival<'_>| {
-        let series = data.series.iter().find(|s| s.cells.iter().any(|c| c.id == r.cell.id))?;
+        let series = data.series_of(&r.cell.id)?;
         let cell = series.cells.iter().find(|c| c.id == r.cell.id)?;
         Some(TableEntry { series, cell, row: data.row(&cell.id)? })
     };
@@ -27,21 +26,17 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     }
     let mut notes = Vec::new();
     table::limit(data, &mut entries, table::MOST, &mut notes);
+    let value = |rival: &Rival<'_>, of: RivalRatio| {
+        let (x, interval) = of(rival);
+        PlotValue::dot(x, interval.map(|i| (i.lo, i.hi)))
+    };
     let columns = RATIOS.map(|(title, label, of)| {
-        let ends = rivals.iter().map(of).flat_map(|(x, interval)| {
-            let (lo, hi) = ends(interval);
-            [x, lo, hi].into_iter().flatten()
-        });
-        let axis = Axis::around_one(label, ends);
+        let axis = Axis::around_one(label, rivals.iter().flat_map(|r| value(r, of).reach()));
         Column { title: title.to_owned(), axis, even: Some(Even::Loss(1.0)) }
     });
     let values = |entry: &TableEntry<'_>| {
         let rival = rivals.iter().find(|r| r.cell.id == entry.cell.id);
-        let value = |of: RivalRatio| {
-            let (x, interval) = rival.map_or((None, None), of);
-            PlotValue::dot(x, interval.map(|i| (i.lo, i.hi)))
-        };
-        RATIOS.map(|(_, _, of)| value(of)).into()
+        RATIOS.map(|(_, _, of)| rival.map_or(PlotValue::None, |rival| value(rival, of))).into()
     };
     let rows = table::rows(data, columns.into(), &entries, values);
     let legend = vec![LegendEntry::new("worse than rejection sampling", LegendSample::Loss)];

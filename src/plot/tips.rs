@@ -1,0 +1,54 @@
+//! The values that readers of a page can point at, in words.
+
+use super::style::CanvasPoint;
+
+/// A value that readers can point at.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct TipSpot {
+    pub(super) corner: CanvasPoint,
+    pub(super) size: CanvasPoint,
+    /// What it says.
+    pub(super) lines: Vec<String>,
+    pub(super) key: String,
+}
+
+impl TipSpot {
+    /// A square around a value. Empty lines are left out.
+    pub(super) fn around(at: CanvasPoint, r: f64, lines: Vec<String>, key: &str) -> Self {
+        Self::over((at.0 - r, at.1 - r), (2.0 * r, 2.0 * r), lines, key)
+    }
+
+    /// A box with this upper left corner and size. Empty lines are left out.
+    pub(super) fn over(
+        corner: CanvasPoint,
+        size: CanvasPoint,
+        mut lines: Vec<String>,
+        key: &str,
+    ) -> Self {
+        lines.retain(|line| !line.is_empty());
+        Self { corner, size, lines, key: key.to_owned() }
+    }
+}
+
+/// A value with its name and interval, in words.
+pub(super) fn measured(name: &str, value: f64, interval: Option<(f64, f64)>) -> String {
+    let ends = interval.map(|(lo, hi)| format!(" [{}, {}]", exact(lo), exact(hi)));
+    let colon = if name.is_empty() { "" } else { ": " };
+    format!("{name}{colon}{}{}", exact(value), ends.unwrap_or_default())
+}
+
+/// A prediction, in words.
+pub(super) fn predicted(value: f64) -> String {
+    format!("predicted: {}", exact(value))
+}
+
+/// A number with five significant digits, or all digits of a larger one.
+fn exact(value: f64) -> String {
+    let digits = if value == 0.0 { 1 } else { value.abs().log10().floor() as i32 + 1 };
+    let decimals = usize::try_from(5 - digits).unwrap_or(0).min(12);
+    let text = format!("{value:.decimals$}");
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
