@@ -93,7 +93,7 @@ impl Player<'_> {
                 let prompt = text.generation.tokens().len().saturating_sub(1);
                 watch(&PlayedStep { prompt, took: meter.lap(), ..PlayedStep::default() });
                 text.served =
-                    ServedRequest { number, text: number, arrived, prefilled, ..text.served };
+                    ServedRequest { number, sequence: number, arrived, prefilled, ..text.served };
                 texts.push(text);
             }
             if texts.is_empty() {

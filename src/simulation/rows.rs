@@ -4,15 +4,15 @@ use serde::Serialize;
 
 use super::arrivals::Arrivals;
 use super::measures::{ServedRequest, ServedRun, TimeQuantiles};
-use super::text::SimulatedText;
+use super::sequence::SimulatedSequence;
 use crate::sampling::SamplingParams;
 use crate::shown::cell;
 use crate::statistics::Ratio;
 
-/// What was simulated.
+/// A simulated configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[allow(missing_docs)]
-pub struct SimulationWay {
+pub struct SimulationConfig {
     #[serde(flatten)]
     pub sampling: SamplingParams,
     pub drafter: String,
@@ -30,7 +30,7 @@ pub struct SimulationWay {
 #[allow(missing_docs)]
 pub struct SimulationRow {
     #[serde(flatten)]
-    pub way: SimulationWay,
+    pub config: SimulationConfig,
     pub rate: Option<f64>,
     pub clients: Option<usize>,
     pub max_batch: usize,
@@ -61,7 +61,7 @@ pub struct SimulationRow {
 #[allow(missing_docs)]
 pub struct RequestRow {
     #[serde(flatten)]
-    pub way: SimulationWay,
+    pub config: SimulationConfig,
     pub rate: Option<f64>,
     pub clients: Option<usize>,
     pub repeat: usize,
@@ -69,7 +69,7 @@ pub struct RequestRow {
     pub times: RequestTimes,
 }
 
-/// The columns of a request that is done.
+/// The columns of a finished request.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[allow(missing_docs)]
 pub struct RequestTimes {
@@ -98,7 +98,7 @@ impl RequestTimes {
     }
 }
 
-/// The columns of how long requests take from when they come.
+/// The columns of the times since the arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[allow(missing_docs)]
 pub struct Latencies {
@@ -129,18 +129,18 @@ impl Latencies {
 impl RequestRow {
     /// The rows of the repeats of a simulation, by request.
     pub fn all(
-        way: &SimulationWay,
+        config: &SimulationConfig,
         load: Arrivals,
-        texts: &[SimulatedText<'_>],
+        sequences: &[SimulatedSequence<'_>],
         repeats: &[ServedRun],
     ) -> Vec<Self> {
         let (rate, clients) = load.columns();
         let row = |(repeat, served): (usize, &ServedRequest)| Self {
-            way: way.clone(),
+            config: config.clone(),
             rate,
             clients,
             repeat,
-            times: RequestTimes::of((served.number, texts[served.text].id), served),
+            times: RequestTimes::of((served.number, sequences[served.sequence].id), served),
         };
         let all = repeats.iter().enumerate();
         let all = all.flat_map(|(repeat, run)| run.requests.iter().map(move |own| (repeat, own)));
@@ -150,12 +150,12 @@ impl RequestRow {
     }
 }
 
-/// The repeats of a simulation, beside those of plain decoding with the same seeds.
+/// The repeats of a simulation, and those of plain decoding with the same seeds.
 #[derive(Debug, Clone, Copy)]
 pub struct Served<'r> {
-    /// How requests came.
+    /// How requests arrived.
     pub load: Arrivals,
-    /// The most requests that shared a step.
+    /// Maximum number of requests that shared a step.
     pub max_batch: usize,
     /// Plain decoding.
     pub plain: &'r [ServedRun],
@@ -165,7 +165,7 @@ pub struct Served<'r> {
 
 impl SimulationRow {
     /// The row of a policy under a load.
-    pub fn of(way: SimulationWay, served: &Served<'_>) -> Self {
+    pub fn of(config: SimulationConfig, served: &Served<'_>) -> Self {
         let Served { load, max_batch, plain, own } = *served;
         let sum = |of: fn(&ServedRun) -> f64| own.iter().map(of).sum::<f64>();
         let tokens = sum(|run| run.tokens() as f64);
@@ -191,7 +191,7 @@ impl SimulationRow {
         let accepted = sum(|run| run.accepted as f64);
         let (rate, clients) = load.columns();
         Self {
-            way,
+            config,
             rate,
             clients,
             max_batch,

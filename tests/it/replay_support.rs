@@ -13,8 +13,8 @@ use specdec::replay::{Player, RequestToPlay};
 use specdec::round::RoundEvent;
 use specdec::sampling::SamplingParams;
 use specdec::simulation::{
-    Arrivals, Outlook, PolicyParams, ServedRequest, ServedRun, Server, ServerLimits, SimulatedText,
-    StepCosts, policies,
+    Arrivals, Outlook, PolicyParams, ServedRequest, ServedRun, Server, ServerLimits,
+    SimulatedSequence, StepCosts, policies,
 };
 use specdec::tape::{LoggedRound, TapeLog};
 use tempfile::TempDir;
@@ -86,13 +86,13 @@ pub(crate) fn simulated(
     k: usize,
     table: &CostTable,
 ) -> ServedRun {
-    let texts = logs.iter().map(SimulatedText::logged).collect::<Vec<_>>();
+    let texts = logs.iter().map(SimulatedSequence::logged).collect::<Vec<_>>();
     let outlook = &Outlook::of(&texts, true);
     let params = PolicyParams { outlook, table, k, max_batch: SLOTS, settings: &Params::default() };
     let name = if k == 0 { "plain" } else { "fixed" };
     let entry = policies().find(|entry| entry.name == name).unwrap();
     let server = Server {
-        texts: &texts,
+        sequences: &texts,
         costs: StepCosts { table, with_model: k > 0 },
         limits: ServerLimits { max_batch: SLOTS, step_rows: None },
     };
@@ -122,7 +122,7 @@ pub(crate) fn requests_of<'t>(
             Arrivals::Clients(clients) => (request.number < clients).then_some(0.0),
             Arrivals::Rate(_) => Some(request.arrived),
         };
-        texts[request.text].to_play(comes)
+        texts[request.sequence].to_play(comes)
     };
     requests.iter().map(to_play).collect()
 }

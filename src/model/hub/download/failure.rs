@@ -10,7 +10,7 @@ const TRIES: u32 = 4;
 /// The pause before the second try; it doubles with every further one.
 const PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause that a server may ask for.
-const MOST_PAUSE: Duration = Duration::from_secs(120);
+const MAX_PAUSE: Duration = Duration::from_secs(120);
 
 /// Why a request failed.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Tries {
             return Err(format!("{what} ({TRIES} tries)"));
         }
         let pause = asked.unwrap_or(PAUSE * 2u32.pow(self.tried - 1));
-        if pause > MOST_PAUSE {
+        if pause > MAX_PAUSE {
             return Err(format!("{what}; it asks to wait {} s", pause.as_secs()));
         }
         thread::sleep(pause);
