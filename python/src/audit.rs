@@ -1,31 +1,31 @@
-//! Audits of tokens whose laws Python gives.
+//! Audits of tokens whose distributions Python passes.
 
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use specdec::audit::{AuditLimits, AuditVerdict, TextLaws, TokenAudit};
+use specdec::audit::{AuditLimits, AuditVerdict, SequenceDists, TokenAudit};
 
-use crate::laws::{Given, Laws, tokens, value_error};
+use crate::distributions::{Given, Rows, tokens, value_error};
 
-/// An audit, text by text.
+/// An audit, sequence by sequence.
 #[pyclass(module = "specdec._core")]
 #[derive(Debug)]
 pub(crate) struct Audit(TokenAudit);
 
 #[pymethods]
 impl Audit {
-    /// An audit of a decoder that drafts one of these numbers of tokens.
+    /// An audit of a decoder that drafts one of these numbers of tokens per round.
     #[new]
     fn new(ks: Vec<usize>) -> Self {
         Self(TokenAudit::new(&ks))
     }
 
-    /// Reads a text of a prompt, and of its texts the one with this number; the others are q, raw
-    /// p and raw q.
+    /// Reads a sequence with the name of its prompt and its number among those of the prompt; the
+    /// others are q, raw p and raw q.
     fn read(
         &mut self,
         py: Python<'_>,
-        text: (String, u32),
+        sequence: (String, u32),
         drawn: PyReadonlyArray1<'_, i64>,
         p: Given<'_>,
         others: (Option<Given<'_>>, Option<Given<'_>>, Option<Given<'_>>),
@@ -33,24 +33,24 @@ impl Audit {
         let (q, raw_p, raw_q) = others;
         let vocab = p.0.as_array().ncols();
         let drawn = tokens("tokens", &drawn, vocab)?;
-        let laws = |name, given: Option<_>| given.map(|given| Laws::new(name, given).dists());
-        let laws = TextLaws {
-            target: Laws::new("p", p).dists()?,
-            draft: laws("q", q).transpose()?,
-            raw_target: laws("raw_p", raw_p).transpose()?,
-            raw_draft: laws("raw_q", raw_q).transpose()?,
+        let dists = |name, given: Option<_>| given.map(|given| Rows::new(name, given).dists());
+        let dists = SequenceDists {
+            target: Rows::new("p", p).dists()?,
+            draft: dists("q", q).transpose()?,
+            raw_target: dists("raw_p", raw_p).transpose()?,
+            raw_draft: dists("raw_q", raw_q).transpose()?,
         };
         let audit = &mut self.0;
         py.detach(|| {
-            audit.begin(&text.0, text.1);
-            audit.read(&drawn, laws, None)?;
+            audit.begin(&sequence.0, sequence.1);
+            audit.read(&drawn, dists, None)?;
             audit.end();
             Ok(())
         })
         .map_err(|error: specdec::Error| value_error(error))
     }
 
-    /// The verdict at a level, given an audit of texts without speculation, if there is one.
+    /// The verdict at a level; `plain` is an audit of completions without speculation.
     fn verdict<'py>(
         &self,
         py: Python<'py>,
@@ -61,7 +61,7 @@ impl Audit {
         let plain = plain.as_ref().map(|plain| &plain.0);
         let verdict = py.detach(|| AuditVerdict::of(own, plain, AuditLimits { level, tie: 0.0 }));
         let found = PyDict::new(py);
-        found.set_item("texts", verdict.texts)?;
+        found.set_item("sequences", verdict.sequences)?;
         found.set_item("tokens", verdict.tokens)?;
         found.set_item("level", verdict.level)?;
         found.set_item("refuted", verdict.refuted)?;

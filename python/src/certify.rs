@@ -10,11 +10,11 @@ use specdec::exactness::external::{
     certify_external,
 };
 
-use crate::laws::value_error;
+use crate::distributions::value_error;
 use crate::rng::{Rng, answering};
 
-/// Certifies a function of p, q, draft and rng. `tokens` makes a list of integers of what it
-/// returns. The certificate as JSON, as a table, and in one sentence.
+/// Certifies a function of p, q, draft and rng. `tokens` converts its result to a list of integers.
+/// Returns the certificate as JSON, as a table, and as one sentence.
 #[pyfunction]
 #[pyo3(signature = (function, tokens, generator, *, vocab, k, single, detect, rounds, seed))]
 #[allow(clippy::too_many_arguments)]
@@ -95,7 +95,7 @@ impl Function {
         let each = known.iter().map(|&token| {
             Token::try_from(token).map_err(|_| {
                 PyValueError::new_err(format!(
-                    "the verifier returned {tokens:?}: allowed are tokens, and -1 behind them"
+                    "the verifier returned {tokens:?}: allowed are tokens, and -1 after them"
                 ))
             })
         });

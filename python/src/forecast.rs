@@ -10,25 +10,25 @@ use pyo3::types::PyDict;
 use specdec::distribution::Token;
 use specdec::registry::UnknownName;
 use specdec::tape::{
-    ChainLaw, Forecast, TAPE_FORMAT, Tape, TapeDrafter, TapeEnd, TapeHeader, TapeLine, TapeModel,
-    TapeScore, TapeText, read_tape,
+    AcceptanceRule, Forecast, TAPE_FORMAT, Tape, TapeDrafter, TapeEnd, TapeHeader, TapeLine,
+    TapeModel, TapeScore, TapeSequence, read_tape,
 };
 
-use crate::laws::value_error;
+use crate::distributions::value_error;
 
-/// What one way to decode takes for the texts.
+/// The forecast of one configuration.
 #[derive(Debug, Default)]
 struct Sums {
-    texts: usize,
+    sequences: usize,
     tokens: usize,
     found: Forecast,
 }
 
-/// A way to decode: sampling setting and drafter by their numbers on the tape, rule, K.
-type Way = (usize, usize, ChainLaw, usize);
+/// A configuration: indices of the sampling setting and the drafter on the tape, rule, K.
+type Config = (usize, usize, AcceptanceRule, usize);
 
-/// A forecast from log p, log q and the race's probabilities at the tokens of texts, which have
-/// these lengths and could have had so many tokens.
+/// A forecast from log p, log q and the race's probabilities at the tokens of completions with
+/// these lengths and maximum numbers of tokens.
 #[pyfunction]
 pub(crate) fn forecast_columns<'py>(
     py: Python<'py>,
@@ -39,22 +39,22 @@ pub(crate) fn forecast_columns<'py>(
     ks: Vec<usize>,
     rules: Vec<String>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let laws = laws(&rules)?;
-    if race.is_none() && laws.contains(&ChainLaw::Race) {
+    let rules = rules_of(&rules)?;
+    if race.is_none() && rules.contains(&AcceptanceRule::Race) {
         return Err(PyValueError::new_err("the rule gumbel needs the column race"));
     }
     let copied = |column: PyReadonlyArray1<'_, f64>| column.as_array().to_vec();
     let (log_p, log_q, race) = (copied(logs.0), copied(logs.1), race.map(copied));
     let sums = py.detach(|| {
-        let texts = lengths.into_iter().zip(max_tokens);
-        let tape = tape((&log_p, &log_q, race.as_deref()), texts)?;
-        Ok::<_, String>(forecasts(&tape, &ks, &laws))
+        let completions = lengths.into_iter().zip(max_tokens);
+        let tape = tape((&log_p, &log_q, race.as_deref()), completions)?;
+        Ok::<_, String>(forecasts(&tape, &ks, &rules))
     });
     let sums = sums.map_err(PyValueError::new_err)?;
     columns(py, &sums)
 }
 
-/// A forecast from a tape, whose bytes these are; also the names of its drafters and samplings.
+/// A forecast from the bytes of a tape; also the names of its drafters and samplings.
 #[pyfunction]
 pub(crate) fn forecast_tape<'py>(
     py: Python<'py>,
@@ -63,17 +63,17 @@ pub(crate) fn forecast_tape<'py>(
     ks: Vec<usize>,
     rules: Vec<String>,
 ) -> PyResult<(Bound<'py, PyDict>, Vec<String>, Vec<String>)> {
-    let laws = laws(&rules)?;
+    let named = rules_of(&rules)?;
     let (tape, sums) = py
         .detach(|| {
             let tape = read_tape(bytes, Path::new(file))?.tape;
-            let sums = forecasts(&tape, &ks, &laws);
+            let sums = forecasts(&tape, &ks, &named);
             Ok((tape, sums))
         })
         .map_err(|error: specdec::Error| value_error(error))?;
     if sums.is_empty() {
         return Err(PyValueError::new_err(format!(
-            "{file}: no drafter has read its texts with what the rules {} need and one of these ks",
+            "{file}: it has no scores for the rules {} and one of these ks",
             rules.join(", ")
         )));
     }
@@ -82,38 +82,38 @@ pub(crate) fn forecast_tape<'py>(
     Ok((columns(py, &sums)?, drafters, samplings))
 }
 
-/// The texts of a tape: prompt, repeat, sampling setting, and the tokens of prompt and text; and
-/// the sampling settings in words.
+/// The sequences of a tape: prompt, repeat, sampling setting, and the tokens of prompt and
+/// completion; and the sampling settings in words.
 #[pyfunction]
 #[allow(clippy::type_complexity)]
-pub(crate) fn tape_texts(
+pub(crate) fn tape_sequences(
     py: Python<'_>,
     file: &str,
     bytes: &[u8],
 ) -> PyResult<(Vec<(String, u32, usize, Vec<Token>, Vec<Token>)>, Vec<String>)> {
     let tape = py.detach(|| read_tape(bytes, Path::new(file))).map_err(value_error)?.tape;
     let samplings = tape.header.samplings.iter().map(|sampling| sampling.words()).collect();
-    let texts = tape
-        .texts
-        .into_iter()
-        .map(|text| (text.prompt, text.repeat, text.sampling, text.prompt_tokens, text.tokens));
-    Ok((texts.collect(), samplings))
+    let sequences = tape.sequences.into_iter().map(|sequence| {
+        let TapeSequence { prompt, repeat, sampling, prompt_tokens, tokens, .. } = sequence;
+        (prompt, repeat, sampling, prompt_tokens, tokens)
+    });
+    Ok((sequences.collect(), samplings))
 }
 
-/// The rules that are decided by verifiers of these names.
-fn laws(rules: &[String]) -> PyResult<Vec<ChainLaw>> {
-    let law = |name: &String| {
-        let found = ChainLaw::ALL.into_iter().find(|law| law.verifier() == name);
-        let names = ChainLaw::ALL.map(ChainLaw::verifier);
+/// The acceptance rules of verifiers with these names.
+fn rules_of(names: &[String]) -> PyResult<Vec<AcceptanceRule>> {
+    let rule = |name: &String| {
+        let found = AcceptanceRule::ALL.into_iter().find(|rule| rule.verifier() == name);
+        let names = AcceptanceRule::ALL.map(AcceptanceRule::verifier);
         found.ok_or_else(|| value_error(UnknownName::new("rule", name, names)))
     };
-    rules.iter().map(law).collect()
+    names.iter().map(rule).collect()
 }
 
 /// A tape with one drafter.
 fn tape(
     (log_p, log_q, race): (&[f64], &[f64], Option<&[f64]>),
-    texts: impl Iterator<Item = (usize, usize)>,
+    completions: impl Iterator<Item = (usize, usize)>,
 ) -> Result<Tape, String> {
     let mut tape = Tape::new(TapeHeader {
         format: TAPE_FORMAT,
@@ -132,15 +132,15 @@ fn tape(
         most: None,
     }))?;
     let mut begin = 0;
-    for (number, (length, max_tokens)) in texts.enumerate() {
+    for (number, (length, max_tokens)) in completions.enumerate() {
         let part = begin..begin + length;
         begin += length;
         let (Some(log_p), Some(log_q)) = (log_p.get(part.clone()), log_q.get(part.clone())) else {
-            return Err(format!("text {number} ends behind the columns"));
+            return Err(format!("completion {number} ends after the columns"));
         };
-        let text = |why| format!("text {number}: {why}");
+        let place = |why| format!("completion {number}: {why}");
         let end = if length < max_tokens { TapeEnd::Token } else { TapeEnd::Cut };
-        let line = TapeText {
+        let line = TapeSequence {
             prompt: number.to_string(),
             category: String::new(),
             repeat: 0,
@@ -151,32 +151,33 @@ fn tape(
             end,
             log_p: Some(log_p.to_vec()),
         };
-        tape.add(TapeLine::Text(line)).map_err(text)?;
+        tape.add(TapeLine::Sequence(line)).map_err(place)?;
         let score = TapeScore {
-            text: number,
+            sequence: number,
             log_q: Some(log_q.to_vec()),
             race: race.and_then(|race| race.get(part)).map(<[f64]>::to_vec),
             ..TapeScore::default()
         };
-        tape.add(TapeLine::Score(score)).map_err(text)?;
+        tape.add(TapeLine::Score(score)).map_err(place)?;
     }
     Ok(tape)
 }
 
-/// What every drafter, rule and K takes for the texts of each sampling setting, as far as the
-/// tape tells.
-fn forecasts(tape: &Tape, ks: &[usize], laws: &[ChainLaw]) -> BTreeMap<Way, Sums> {
+/// The forecasts of every drafter, rule and K for each sampling setting, as far as the tape covers
+/// them.
+fn forecasts(tape: &Tape, ks: &[usize], rules: &[AcceptanceRule]) -> BTreeMap<Config, Sums> {
     let mut all = BTreeMap::new();
     for (drafter, described) in tape.drafters.iter().enumerate() {
         let most = described.most.unwrap_or(usize::MAX);
-        for (number, text) in tape.texts.iter().enumerate() {
+        for (number, sequence) in tape.sequences.iter().enumerate() {
             let Some(odds) = tape.odds(drafter, number) else { continue };
-            for &law in laws.iter().filter(|&&law| odds.knows(law)) {
+            for &rule in rules.iter().filter(|&&rule| odds.knows(rule)) {
                 for &k in ks.iter().filter(|&&k| k <= most) {
-                    let sums: &mut Sums = all.entry((text.sampling, drafter, law, k)).or_default();
-                    sums.texts += 1;
-                    sums.tokens += text.tokens.len();
-                    sums.add(odds.forecast(law, k));
+                    let config = (sequence.sampling, drafter, rule, k);
+                    let sums: &mut Sums = all.entry(config).or_default();
+                    sums.sequences += 1;
+                    sums.tokens += sequence.tokens.len();
+                    sums.add(odds.forecast(rule, k));
                 }
             }
         }
@@ -207,17 +208,17 @@ impl Sums {
     }
 }
 
-fn columns<'py>(py: Python<'py>, sums: &BTreeMap<Way, Sums>) -> PyResult<Bound<'py, PyDict>> {
+fn columns<'py>(py: Python<'py>, sums: &BTreeMap<Config, Sums>) -> PyResult<Bound<'py, PyDict>> {
     let columns = PyDict::new(py);
-    let ways = |of: fn(&Way) -> usize| sums.keys().map(of).collect::<Vec<_>>();
+    let configs = |of: fn(&Config) -> usize| sums.keys().map(of).collect::<Vec<_>>();
     let numbers = |of: &dyn Fn(&Sums) -> f64| sums.values().map(of).collect::<Vec<_>>();
     let all = |parts: &[f64]| parts.iter().sum::<f64>();
-    columns.set_item("sampling", ways(|way| way.0))?;
-    columns.set_item("drafter", ways(|way| way.1))?;
-    let verifiers = sums.keys().map(|way| way.2.verifier()).collect::<Vec<_>>();
+    columns.set_item("sampling", configs(|config| config.0))?;
+    columns.set_item("drafter", configs(|config| config.1))?;
+    let verifiers = sums.keys().map(|config| config.2.verifier()).collect::<Vec<_>>();
     columns.set_item("verifier", verifiers)?;
-    columns.set_item("num_speculative_tokens", ways(|way| way.3))?;
-    columns.set_item("texts", sums.values().map(|sums| sums.texts).collect::<Vec<_>>())?;
+    columns.set_item("num_speculative_tokens", configs(|config| config.3))?;
+    columns.set_item("texts", sums.values().map(|sums| sums.sequences).collect::<Vec<_>>())?;
     columns.set_item("tokens", sums.values().map(|sums| sums.tokens).collect::<Vec<_>>())?;
     columns.set_item("rounds", numbers(&|sums| sums.found.rounds))?;
     columns.set_item("accepted", numbers(&|sums| sums.found.accepted))?;
@@ -230,7 +231,7 @@ fn columns<'py>(py: Python<'py>, sums: &BTreeMap<Way, Sums>) -> PyResult<Bound<'
     columns.set_item("acceptance_rate", numbers(&rate))?;
     let conditional = |sums: &Sums| all(&sums.found.survived) / all(&sums.found.reached);
     columns.set_item("conditional_acceptance", numbers(&conditional))?;
-    let most = sums.keys().map(|way| way.3).max().unwrap_or(0);
+    let most = sums.keys().map(|config| config.3).max().unwrap_or(0);
     let survival = sums.values().map(|sums| {
         let mut row = sums.survival().collect::<Vec<_>>();
         row.resize(most, f64::NAN);

@@ -1,16 +1,16 @@
-//! `specdec._core`: the part of the Python package that is Rust. It takes arrays that
-//! `specdec/_arrays.py` has made uniform, and runs the production code on them.
+//! `specdec._core`: the Rust part of the Python package. It takes arrays that `specdec/_arrays.py`
+//! has made uniform, and runs the production code on them.
 
 mod audit;
 mod certify;
+mod distributions;
 mod forecast;
-mod laws;
 mod rng;
 mod verify;
 
 use pyo3::prelude::*;
 
-/// What the functions of `specdec` stand on; use those.
+/// The functions that the package `specdec` is built on; use those of the package.
 #[pymodule]
 mod _core {
     #[pymodule_export]
@@ -18,7 +18,7 @@ mod _core {
     #[pymodule_export]
     use crate::certify::certify;
     #[pymodule_export]
-    use crate::forecast::{forecast_columns, forecast_tape, tape_texts};
+    use crate::forecast::{forecast_columns, forecast_tape, tape_sequences};
     #[pymodule_export]
     use crate::rng::Rng;
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! Where a verifier in Python gets its random decisions from.
+//! The random decisions of a verifier in Python.
 
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyRuntimeError;
@@ -7,10 +7,10 @@ use scoped_tls_hkt::{ReborrowMut, scoped_thread_local};
 use specdec::Error;
 use specdec::exactness::external::ExternalChance;
 
-use crate::laws::value_error;
+use crate::distributions::value_error;
 
-// Python may keep the object beyond the call that it is given to, so it borrows nothing: what
-// answers it is there while the call runs.
+// Python may keep the object longer than the call that gets it, so it borrows nothing: the
+// answering `ExternalChance` is available while the call runs.
 scoped_thread_local!(static mut ANSWERING: for<'c> Answering<'c>);
 
 /// What answers while a call runs.
@@ -45,18 +45,18 @@ impl Rng {
 #[pymethods]
 impl Rng {
     /// An index, drawn with probability proportional to its weight (weights of any sum, none
-    /// negative). A verifier that asks for nothing else is enumerated.
+    /// negative). A verifier that uses nothing else is enumerated.
     fn choose(&self, weights: &Bound<'_, PyAny>) -> PyResult<usize> {
         let weights = numbers(weights)?;
         answer(|chance| chance.choose(&weights))
     }
 
-    /// A uniform number in [0, 1). A verifier that asks for one is sampled.
+    /// A uniform number in [0, 1). A verifier that uses one is sampled.
     fn uniform(&self) -> PyResult<f64> {
         answer(|chance| chance.uniform())
     }
 
-    /// A `numpy.random.Generator`. A verifier that asks for it is sampled.
+    /// A `numpy.random.Generator`. A verifier that uses it is sampled.
     #[getter]
     fn generator(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         answer(|chance| chance.uniform())?;
@@ -67,8 +67,8 @@ impl Rng {
 fn answer<T>(ask: impl FnOnce(&mut dyn ExternalChance) -> Result<T, Error>) -> PyResult<T> {
     if !ANSWERING.is_set() {
         return Err(PyRuntimeError::new_err(
-            "rng answers only while the call of the verifier that it was given to runs, on the \
-             thread of that call",
+            "rng answers only while the call that it was passed to runs, on the thread of that \
+             call",
         ));
     }
     ANSWERING.with(|answering| ask(answering.0)).map_err(value_error)

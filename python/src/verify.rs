@@ -1,4 +1,4 @@
-//! The production verifiers on given laws.
+//! The production verifiers on given distributions.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use specdec::registry::{Entry, UnknownName, find};
 use specdec::tree::Draft;
 use specdec::verify::{BuildVerifier, VERIFIERS, Verifier};
 
-use crate::laws::{Given, Laws, tokens, value_error};
+use crate::distributions::{Given, Rows, tokens, value_error};
 
 /// A setting of a method.
 #[derive(FromPyObject)]
@@ -54,10 +54,10 @@ pub(crate) fn verify(
     settings: BTreeMap<String, Setting>,
 ) -> PyResult<(Vec<Token>, usize)> {
     let verifier = made(find("verifier", VERIFIERS, name).map_err(value_error)?, settings)?;
-    let targets = Laws::new("p", p).dists()?;
+    let targets = Rows::new("p", p).dists()?;
     let vocab = targets.first().map_or(0, Dist::vocab);
     let drafted = tokens("draft", &draft, vocab)?;
-    let q = q.map(|q| Laws::new("q", q).dists()).transpose()?;
+    let q = q.map(|q| Rows::new("q", q).dists()).transpose()?;
     if let Some(at) =
         q.iter().flat_map(|q| q.iter().zip(&drafted)).position(|(q, &x)| q.p(x) == 0.0)
     {
@@ -107,15 +107,15 @@ fn made(
     Ok((entry.build.make)(&params))
 }
 
-/// The chain of these tokens, as if they had been drawn from the rows of q.
+/// A chain of these tokens, as if they had been drawn from the rows of q.
 fn chain(vocab: usize, drafted: &[Token], q: Option<Vec<Dist>>) -> Draft {
     let mut draft = Draft::empty(vocab);
     let mut last = None;
     match q {
         Some(q) => {
             let mut drawn = Drawn { tokens: drafted };
-            for law in q {
-                last = Some(draft.sample(last, &Rc::new(law), &mut drawn));
+            for dist in q {
+                last = Some(draft.sample(last, &Rc::new(dist), &mut drawn));
             }
         }
         None => {
@@ -127,7 +127,7 @@ fn chain(vocab: usize, drafted: &[Token], q: Option<Vec<Dist>>) -> Draft {
     draft
 }
 
-/// Draws that were made elsewhere: in a chain, a node's number is its place.
+/// Draws that were made elsewhere: in a chain, a node's number is its position.
 #[derive(Debug)]
 struct Drawn<'d> {
     tokens: &'d [Token],

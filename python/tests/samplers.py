@@ -4,7 +4,7 @@ import numpy as np
 
 
 def sampler(accept=None, correction=None, bonus=None):
-    """Rejection sampling of a chain with parts that can be exchanged; without any it is right."""
+    """Rejection sampling of a chain; each part can be replaced, and without changes it is right."""
     accept = accept or (lambda p, q, x: p[x] / q[x])
     correction = correction or (lambda p, q: np.maximum(p - q, 0.0))
     bonus = bonus or (lambda p: p[-1])
@@ -24,7 +24,7 @@ right = sampler()
 
 
 def argmax(p, q, draft, rng):
-    """Greedy decoding, whatever the temperature."""
+    """Greedy decoding that ignores the temperature."""
     best = p.argmax(axis=1)
     kept = int(np.append(draft == best[:-1], False).argmin())
     return best[: kept + 1]
@@ -46,7 +46,7 @@ WRONG = {
 
 
 def vectorised(p, q, draft, rng, correction=lambda p, q: np.maximum(p - q, 0.0)):
-    """The same with a numpy generator, all acceptance tests at once, padded by -1."""
+    """Right, with a numpy generator, all acceptance tests at once, padded by -1."""
     generator = rng.generator
     k, at = len(draft), np.arange(len(draft))
     with np.errstate(divide="ignore"):

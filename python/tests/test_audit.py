@@ -1,4 +1,4 @@
-"""Audits of texts."""
+"""Audits of completions."""
 
 import json
 
@@ -13,7 +13,7 @@ N = 6_000
 
 
 def written(accept, correction, seed=0, n=N, k=4):
-    """Texts of a decoder in rounds of k drafted tokens."""
+    """Completions of a decoder in rounds of k drafted tokens."""
     rng, tokens = np.random.default_rng(seed), []
     while len(tokens) < n:
         for _ in range(k):
@@ -29,34 +29,34 @@ def written(accept, correction, seed=0, n=N, k=4):
 
 RESIDUAL = np.maximum(P - Q, 0)
 EXACT = written(lambda x: P[x] / Q[x], RESIDUAL)
-#: Texts of programs with a bug, by its name.
+#: Completions of programs with a bug, by its name.
 WRONG = {
     "accepts_all": written(lambda x: 1.0, RESIDUAL),
     "lenient": written(lambda x: 2 * P[x] / Q[x], RESIDUAL),
     "correction_from_target": written(lambda x: P[x] / Q[x], P),
-    # Laws of other bugs are near this one, so that naming it takes more tokens.
+    # The distributions of other bugs are similar, so naming this one takes more tokens.
     "match_then_target": written(lambda x: P[x], P, n=40_000),
 }
 
 
-def rows(law, n=N):
-    return np.broadcast_to(law, (n, len(law)))
+def rows(dist, n=N):
+    return np.broadcast_to(dist, (n, len(dist)))
 
 
-def test_exact_texts_are_not_refuted():
+def test_exact_completions_are_not_refuted():
     found = specdec.audit(rows(P), EXACT, q=rows(Q), lengths=[N // 2] * 2, ks=[4])
     assert not found.refuted and found.bug is None and found.e_value < 1e3
-    assert (found.texts, found.tokens, found.impossible, found.level) == (2, N, 0, 1e-3)
-    assert str(found).startswith(f"not refuted at level 0.001: {N} tokens of 2 texts")
+    assert (found.sequences, found.tokens, found.impossible, found.level) == (2, N, 0, 1e-3)
+    assert str(found).startswith(f"not refuted at level 0.001: {N} tokens of 2 completions")
     bets = found.bets
     assert bets.rows + len(found.not_placed) == 32 and "raw_target" in found.not_placed
-    # What would be noticed is told for each bug, and what is not there is bounded.
+    # Each bug has a detectable distance, and a bug that is not there is bounded.
     at = bets["bug"].tolist().index("lenient")
     assert bets["tv_bound"][at] < bets["tv"][at] and bets["tv_detectable"][at] < bets["tv"][at]
 
 
 @pytest.mark.parametrize("bug", WRONG)
-def test_wrong_texts_are_refuted_and_named(bug):
+def test_wrong_completions_are_refuted_and_named(bug):
     n = len(WRONG[bug])
     found = specdec.audit(rows(P, n), WRONG[bug], q=rows(Q, n), ks=[4])
     assert found.refuted and found.bug == bug and found.log10_e > 3, found
@@ -65,18 +65,18 @@ def test_wrong_texts_are_refuted_and_named(bug):
 
 
 def test_every_token_meets_its_own_row():
-    """Laws that change from token to token, over the border of two texts."""
-    laws = np.array([P, P[::-1], Q])[np.arange(3000) % 3]
+    """Distributions that change from token to token, across two sequences."""
+    dists = np.array([P, P[::-1], Q])[np.arange(3000) % 3]
     rng = np.random.default_rng(4)
-    tokens = np.array([rng.choice(4, p=law) for law in laws])
+    tokens = np.array([rng.choice(4, p=dist) for dist in dists])
     lengths = [1000, 2000]
-    assert not specdec.audit(laws, tokens, lengths=lengths, ks=[4]).refuted
-    shifted = specdec.audit(np.roll(laws, 1, axis=0), tokens, lengths=lengths, ks=[4])
+    assert not specdec.audit(dists, tokens, lengths=lengths, ks=[4]).refuted
+    shifted = specdec.audit(np.roll(dists, 1, axis=0), tokens, lengths=lengths, ks=[4])
     assert shifted.refuted and shifted.log10_e > 10
 
 
-def test_laws_before_processors():
-    """Each kind of law allows its own bets, and the right one wins."""
+def test_distributions_before_processors():
+    """Each kind of distribution allows its own bets, and the right one wins."""
     raw_p, raw_q = P**0.5 / (P**0.5).sum(), Q**0.5 / (Q**0.5).sum()
     more = {"q": rows(Q), "raw_p": rows(raw_p), "raw_q": rows(raw_q), "ks": [4]}
     assert specdec.audit(rows(P), EXACT, **more).not_placed == ()
@@ -90,24 +90,25 @@ def test_laws_before_processors():
 def test_columns_of_polars():
     table = polars.DataFrame(
         {
-            "text": np.repeat(np.arange(60), 100),
+            "sequence": np.repeat(np.arange(60), 100),
             "token": WRONG["lenient"],
             "p": polars.Series(rows(P).tolist()),
             "q": polars.Series(rows(Q).tolist()),
         }
     )
-    found = specdec.audit(table["p"], table["token"], q=table["q"], texts=table["text"], ks=[4])
-    assert found.refuted and found.bug == "lenient" and found.texts == 60
+    names = table["sequence"]
+    found = specdec.audit(table["p"], table["token"], q=table["q"], sequences=names, ks=[4])
+    assert found.refuted and found.bug == "lenient" and found.sequences == 60
 
 
 def test_tokens_that_the_target_cannot_draw():
-    law = np.array([0.5, 0.5, 0.0])
-    found = specdec.audit(rows(law, 3), [0, 2, 1])
+    dist = np.array([0.5, 0.5, 0.0])
+    found = specdec.audit(rows(dist, 3), [0, 2, 1])
     assert found.refuted and found.impossible == 1 and found.first_impossible == ("0", 0, 1, 2)
-    assert "the first 2 at place 1 of text 0" in str(found)
+    assert "the first 2 at position 1 of sequence 0" in str(found)
 
 
-def test_plain_texts_are_the_floor():
+def test_plain_completions_are_the_floor():
     colder = P**1.5 / (P**1.5).sum()
     plain = specdec.audit(rows(colder), EXACT, ks=[4])
     assert plain.refuted
@@ -115,7 +116,7 @@ def test_plain_texts_are_the_floor():
     assert not again.refuted and again.plain_log10_e == plain.log10_e
 
 
-def tape(path, texts, samplings=1):
+def tape(path, completions, samplings=1):
     model = {
         "name": "",
         "sha256": "",
@@ -133,8 +134,8 @@ def tape(path, texts, samplings=1):
         "samplings": [{}] * samplings,
     }
     lines = [{"tape": header}]
-    for number, tokens in enumerate(texts):
-        text = {
+    for number, tokens in enumerate(completions):
+        sequence = {
             "prompt": f"p{number}",
             "sampling": 0,
             "prompt_tokens": [1, 2],
@@ -142,12 +143,12 @@ def tape(path, texts, samplings=1):
             "max_tokens": len(tokens),
             "end": "length",
         }
-        lines.append({"text": text})
+        lines.append({"text": sequence})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return path
 
 
-def test_a_tape_with_laws(tmp_path):
+def test_a_tape_with_distributions(tmp_path):
     file = tape(tmp_path / "tape.jsonl", np.split(WRONG["lenient"], 60))
     seen = []
 
@@ -156,7 +157,7 @@ def test_a_tape_with_laws(tmp_path):
         return rows(P, len(tokens))
 
     found = specdec.audit(file, p=scorer, q=rows(Q), ks=[4])
-    assert found.refuted and found.bug == "lenient" and found.texts == 60
+    assert found.refuted and found.bug == "lenient" and found.sequences == 60
     assert seen == [([1, 2], 100)] * 60
     same = specdec.audit(rows(P), WRONG["lenient"], q=rows(Q), lengths=[100] * 60, ks=[4])
     assert same.log10_e == pytest.approx(found.log10_e)
@@ -171,7 +172,8 @@ def test_bad_input_is_one_sentence(tmp_path):
     p = rows(P, 3)
     refused("p has 3 rows and not 2, one for each token", p, [0, 1])
     refused("q has 2 rows and not 3", p, [0, 1, 2], q=rows(Q, 2))
-    refused("a draft law has 3 tokens and not 4", p, [0, 1, 2], q=rows([0.2, 0.3, 0.5], 3))
+    other = rows([0.2, 0.3, 0.5], 3)
+    refused("a draft distribution has 3 tokens and not 4", p, [0, 1, 2], q=other)
     refused(r"tokens\[2\] is 4: allowed are the tokens 0 to 3", p, [0, 1, 4])
     refused(r"p\[1\]: the probabilities sum to 2, not to 1", p * [[1], [2], [1]], [0, 1, 2])
     refused(r"p\[0\]: token 0 has the value NaN", p * np.nan, [0, 1, 2])
@@ -179,13 +181,14 @@ def test_bad_input_is_one_sentence(tmp_path):
     refused("level is 2: allowed is", p, [0, 1, 2], level=2)
     refused("ks: 0 is out of range", p, [0, 1, 2], ks=[0])
     refused("lengths sum to 2", p, [0, 1, 2], lengths=[1, 1])
-    refused("give one of them", p, [0, 1, 2], lengths=[3], texts=[0, 0, 0])
-    refused("texts: a begins twice", p, [0, 1, 2], texts=["a", "b", "a"])
+    refused("give one of them", p, [0, 1, 2], lengths=[3], sequences=[0, 0, 0])
+    refused("sequences: a begins twice", p, [0, 1, 2], sequences=["a", "b", "a"])
     refused("allowed are audit.p, tokens. and", p)
     file = tape(tmp_path / "tape.jsonl", [np.array([0, 1])])
-    refused("a tape holds no laws", file)
+    refused("a tape holds no distributions", file)
     refused("p has 3 rows and not 2, one for each token", file, p=p)
-    refused("p has 1 rows and not 2, one for each token of the text", file, p=lambda *_: p[:1])
+    whole = "p has 1 rows and not 2, one for each token of the completion"
+    refused(whole, file, p=lambda *_: p[:1])
     refused("sampling is 1: .* has the numbers 0 to 0", file, p=p[:2], sampling=1)
     refused("has several sampling settings", tape(file, [np.array([0])], 2), p=p[:1])
 

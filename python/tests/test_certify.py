@@ -15,7 +15,8 @@ def test_a_right_sampler_is_enumerated():
     assert found.max_tv < 1e-12 and found.max_error < 1e-12 and found.bar == 1e-12
     assert found.paths > 1000 and found.cases.rows >= 10
     assert found.cases["rounds"].sum() == found.paths
-    assert str(found).startswith("exact: the joint distribution of 4 tokens") and "1.0e-12" in repr(found)
+    assert str(found).startswith("exact: the joint distribution of 4 tokens")
+    assert "1.0e-12" in repr(found)
     assert specdec.exact(right, vocab=3, k=2)
 
 
@@ -26,7 +27,7 @@ def test_wrong_samplers_are_refuted_and_named(bug):
     assert found.max_tv > 0.01
     assert found.likely_bug.name == bug, found
     assert f"likely bug: {bug}" in str(found) and bug in repr(found)
-    # The law of the witness is another than the target's, and what is expected is a row of p.
+    # The witness has another distribution than the target, and what is expected is a row of p.
     worst = found.worst
     assert np.abs(worst.expected - worst.found).max() > 1e-3
     assert np.allclose(worst.expected, worst.p[len(worst.after)], atol=1e-12)
@@ -117,7 +118,7 @@ def test_randomness_from_elsewhere_is_found():
         (lambda draft: [*draft, 0, 0], "a round has at most 4"),
     ],
 )
-def test_what_no_verifier_may_do_is_told(returned, why):
+def test_what_no_verifier_may_do_is_reported(returned, why):
     found = specdec.certify(lambda p, q, draft, rng: returned(draft))
     assert found.verdict == "invalid" and why in found.fault
 
@@ -129,7 +130,7 @@ def test_bad_input_is_one_sentence():
 
     refused("returned None", lambda p, q, draft, rng: None)
     refused("holds float64: allowed are integers", lambda p, q, draft, rng: [0.5])
-    refused("allowed are tokens, and -1 behind them", lambda p, q, draft, rng: [-1, 2])
+    refused("allowed are tokens, and -1 after them", lambda p, q, draft, rng: [-1, 2])
     refused("weight 0 is negative", lambda p, q, draft, rng: [rng.choose([-1.0, 2.0])])
     refused("no weight is positive", lambda p, q, draft, rng: [rng.choose(np.zeros(3))])
     refused("not a finite number", lambda p, q, draft, rng: [rng.choose([np.nan, 1.0])])

@@ -1,4 +1,4 @@
-"""The examples of the documents."""
+"""The examples in the documents."""
 
 import doctest
 import re
@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 def test_examples(document, monkeypatch):
     monkeypatch.chdir(ROOT)
     text = (ROOT / document).read_text(encoding="utf-8")
-    # What an example prints ends at the fence.
+    # The output of an example ends at the fence.
     text = re.sub(r"^```.*$", "", text, flags=re.MULTILINE)
     examples = doctest.DocTestParser().get_doctest(text, {}, document, document, 0)
     assert len(examples.examples) > 2

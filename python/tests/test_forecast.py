@@ -13,14 +13,14 @@ RUN = Path(__file__).parents[2] / "results/09-tape/2026-11-25-amd-epyc-2c"
 
 P = np.array([0.5, 0.3, 0.2])
 Q = np.array([0.2, 0.3, 0.5])
-TEXT = [2, 0, 1, 2, 0]
+COMPLETION = [2, 0, 1, 2, 0]
 
 
-def accepted_given(text, k):
-    """The law of the number of accepted tokens of a rejection-sampled round, given that it begins
-    a text that was drawn from the target: every draft, every decision."""
-    room = min(k, len(text) - 1)
-    law = np.zeros(room + 1)
+def accepted_given(completion, k):
+    """The distribution of the number of accepted tokens of a rejection-sampled round, given that it
+    begins a completion that was drawn from the target: every draft, every decision."""
+    room = min(k, len(completion) - 1)
+    dist = np.zeros(room + 1)
     for draft in itertools.product(range(3), repeat=room):
         drawn = np.prod(Q[list(draft)])
         for accepted in range(room + 1):
@@ -30,22 +30,22 @@ def accepted_given(text, k):
                 x = draft[accepted]
                 kept *= 1.0 - min(1.0, P[x] / Q[x])
                 rest = np.maximum(P - Q, 0.0) / np.maximum(P - Q, 0.0).sum()
-            emitted = [*draft[:accepted], text[accepted]]
-            if emitted == text[: accepted + 1]:
-                law[accepted] += drawn * kept * rest[text[accepted]] / np.prod(P[emitted])
-    assert abs(law.sum() - 1) < 1e-12
-    return law
+            emitted = [*draft[:accepted], completion[accepted]]
+            if emitted == completion[: accepted + 1]:
+                dist[accepted] += drawn * kept * rest[completion[accepted]] / np.prod(P[emitted])
+    assert abs(dist.sum() - 1) < 1e-12
+    return dist
 
 
-def brute_force(text, k):
+def brute_force(completion, k):
     """Expected rounds, accepted and drafted tokens."""
-    if not text:
+    if not completion:
         return np.zeros(3)
-    law = accepted_given(text, k)
-    room = len(law) - 1
+    dist = accepted_given(completion, k)
+    room = len(dist) - 1
     each = (
-        share * (np.array([1, accepted, room]) + brute_force(text[accepted + 1 :], k))
-        for accepted, share in enumerate(law)
+        share * (np.array([1, accepted, room]) + brute_force(completion[accepted + 1 :], k))
+        for accepted, share in enumerate(dist)
         if share > 0
     )
     return sum(each, np.zeros(3))
@@ -53,11 +53,11 @@ def brute_force(text, k):
 
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 def test_a_forecast_is_the_sum_over_all_drafts(k):
-    texts = [TEXT, TEXT[1:4]]
-    drawn = np.concatenate(texts)
-    lengths = [len(text) for text in texts]
+    completions = [COMPLETION, COMPLETION[1:4]]
+    drawn = np.concatenate(completions)
+    lengths = [len(completion) for completion in completions]
     found = specdec.forecast(np.log(P[drawn]), np.log(Q[drawn]), lengths, [k], rules=["rejection"])
-    rounds, accepted, proposed = sum(brute_force(text, k) for text in texts)
+    rounds, accepted, proposed = sum(brute_force(completion, k) for completion in completions)
     assert found["rounds"] == pytest.approx([rounds], rel=1e-12)
     assert found["accepted"] == pytest.approx([accepted], rel=1e-12)
     assert found["proposed"] == pytest.approx([proposed], rel=1e-12)
@@ -74,7 +74,7 @@ def test_rules_and_survival():
     assert (
         table["verifier"].to_list() == ["rejection"] * 2 + ["traversal"] * 2 + ["token_match"] * 2
     )
-    # A drafted token is accepted with probability sum of min(p, q), whatever came before.
+    # A drafted token is accepted with probability sum of min(p, q), independent of the past.
     overlap = np.minimum(P, Q).sum()
     assert found["conditional_acceptance"][0] == pytest.approx(overlap, abs=0.03)
     assert found["survival"].shape == (6, 4) and np.isnan(found["survival"][0, 1:]).all()
@@ -88,7 +88,7 @@ def test_rules_and_survival():
     assert len(found.to_pandas()) == 6
 
 
-def test_texts_that_end_may_draft_their_last_token():
+def test_completions_that_end_may_draft_their_last_token():
     cut = specdec.forecast([-1.0, -1.0], [-1.0, -1.0], ks=[2], rules=["rejection"])
     ended = specdec.forecast([-1.0, -1.0], [-1.0, -1.0], ks=[2], rules=["rejection"], max_tokens=9)
     assert cut["accepted"].tolist() == [1.0] and ended["accepted"].tolist() == [2.0]
@@ -139,7 +139,7 @@ def test_bad_input_is_one_sentence(tmp_path):
     refused('unknown rule "rejetion" .did you mean "rejection"', logs, logs, rules=["rejetion"])
     refused("the rule gumbel needs the column race", logs, logs, rules=["gumbel"])
     refused("race holds numbers that are no probabilities", logs, logs, race=[0.5, 2.0])
-    refused('2 tokens do not go with "max_tokens", 1', logs, logs, max_tokens=1)
+    refused('2 tokens do not fit "max_tokens" = 1', logs, logs, max_tokens=1)
     tape = tmp_path / "tape.jsonl"
     tape.write_text("{}\n")
     refused("tape.jsonl: line 1: not a line of a tape", tape)
@@ -164,4 +164,4 @@ def test_bad_input_is_one_sentence(tmp_path):
         },
     }
     tape.write_text(json.dumps({"tape": header}) + "\n")
-    refused("no drafter has read its texts", tape)
+    refused("it has no scores for the rules", tape)

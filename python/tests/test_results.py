@@ -54,7 +54,7 @@ def test_superseded_attempts_are_left_out(tmp_path):
         if importlib.util.find_spec(frames) is None:
             continue
         kept = specdec.load(tmp_path, frames=frames)["generations"]
-        # Names are texts, without what guards them in spreadsheets.
+        # Names are strings, without what guards them in spreadsheets.
         assert list(kept["cell"]) == ["1e5"] and list(kept["prompt"]) == ["=1"]
         both = specdec.load(tmp_path, frames=frames, superseded=True)
         assert len(both["generations"]) == 2
@@ -62,7 +62,7 @@ def test_superseded_attempts_are_left_out(tmp_path):
 
 @pytest.fixture(name="packed")
 def a_packed_run(tmp_path):
-    """The rounds of a run in two segments and a text, one prompt of which looks like a formula."""
+    """The rounds of a run in two segments and a CSV file; one prompt looks like a formula."""
     rounds = specdec.load(RUN, frames="polars")["rounds"].head(900)
     rounds = rounds.with_columns(prompt=polars.col("prompt").replace("code-00", "=1"))
     rounds[:300].write_parquet(tmp_path / "rounds-00001.parquet")
@@ -74,7 +74,7 @@ def a_packed_run(tmp_path):
 
 
 @pytest.mark.parametrize("frames", ["polars", "pandas"])
-def test_rows_of_long_tables_stand_in_segments(packed, frames):
+def test_rows_of_long_tables_are_in_segments(packed, frames):
     for name in [frames, "pyarrow"][: 1 + (frames == "pandas")]:
         pytest.importorskip(name)
     folder, rounds = packed
@@ -84,7 +84,7 @@ def test_rows_of_long_tables_stand_in_segments(packed, frames):
         # pandas has no empty numbers but NaN.
         values = [None if value != value else value for value in found[column].to_list()]
         assert values == rounds[column].to_list(), column
-    # After a segment has taken all rows, the text is its header, whose types nothing shows.
+    # Once a segment has all rows, the CSV file has only its header, which shows no types.
     header = (folder / "rounds.csv").read_text().split("\n")[0]
     (folder / "rounds.csv").write_text(header + "\n")
     found = specdec.load(folder, frames=frames)["rounds"]
@@ -104,7 +104,7 @@ def test_pandas_without_pyarrow(packed, monkeypatch):
 
 
 def test_bad_input_is_one_sentence(tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match="is no results folder: it holds no CSV file"):
+    with pytest.raises(FileNotFoundError, match="is not a results folder: it holds no CSV file"):
         specdec.load(tmp_path)
     with pytest.raises(ValueError, match="allowed are polars and pandas"):
         specdec.load(RUN, frames="arrow")

@@ -7,7 +7,7 @@ import specdec
 P = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.25, 0.25, 0.5]])
 Q = np.array([[0.2, 0.3, 0.5], [0.4, 0.4, 0.2]])
 
-#: Those whose output has the target's law on chains of sampled tokens.
+#: Verifiers whose output has the target's distribution on chains of sampled tokens.
 LOSSLESS = [name for name, info in specdec.verifiers().items() if info.guarantee[0] in "DP"]
 
 
@@ -16,14 +16,14 @@ def drawn(rng):
 
 
 @pytest.mark.parametrize("name", LOSSLESS)
-def test_the_output_has_the_target_s_law(name):
+def test_the_output_has_the_target_s_distribution(name):
     rng, rounds = np.random.default_rng(1), 20_000
     first, second = np.zeros(3), np.zeros((3, 3))
     for _ in range(rounds):
         tokens, accepted = specdec.verify(name, P, Q, drawn(rng), rng)
         assert len(tokens) == accepted + 1
         first[tokens[0]] += 1
-        # The laws of later tokens are those of a draft that was accepted so far.
+        # Later tokens are distributed as p given that the draft was accepted so far.
         if accepted > 0:
             second[tokens[0], tokens[1]] += 1
     # Five standard errors of the 3 numbers.
@@ -33,7 +33,7 @@ def test_the_output_has_the_target_s_law(name):
             assert np.abs(row / row.sum() - P[1]).max() < 5 * np.sqrt(0.25 / row.sum())
 
 
-def test_another_law_would_be_noticed():
+def test_another_distribution_would_be_noticed():
     """lenient is approximate: the first token leaves p as its closed form says."""
     rng, rounds = np.random.default_rng(2), 20_000
     first = np.zeros(3)
@@ -41,9 +41,9 @@ def test_another_law_would_be_noticed():
         first[specdec.verify("lenient", P, Q, drawn(rng), rng, lenience=0.5).tokens[0]] += 1
     kept = np.minimum(Q[0], 2 * P[0])
     rest = np.maximum(P[0] - 0.5 * Q[0], 0)
-    law = kept + (1 - kept.sum()) * rest / rest.sum()
-    assert np.abs(first / rounds - law).max() < 5 * np.sqrt(0.25 / rounds)
-    assert np.abs(law - P[0]).max() > 0.05
+    dist = kept + (1 - kept.sum()) * rest / rest.sum()
+    assert np.abs(first / rounds - dist).max() < 5 * np.sqrt(0.25 / rounds)
+    assert np.abs(dist - P[0]).max() > 0.05
 
 
 def test_a_seed_is_a_round():
@@ -78,7 +78,7 @@ def test_bad_input_is_one_sentence():
     )
     refused("p has 2 rows and not 3", p=P[:2])
     refused("q has 1 rows and not 2", q=Q[:1])
-    refused("q has laws of 2 tokens, and p of 3", q=[[0.5, 0.5]] * 2)
+    refused("q has distributions of 2 tokens, and p of 3", q=[[0.5, 0.5]] * 2)
     refused("p has the shape .3,.", p=[0.2, 0.3, 0.5])
     refused("draft has the shape", draft=[[2, 1]])
     refused(r"p\[1\]: the probabilities sum to 0.5, not to 1", p=P * [[1], [0.5], [1]])
@@ -98,7 +98,7 @@ def test_bad_input_is_one_sentence():
     refused("p holds", p=[["a", "b", "c"]] * 3)
 
 
-def test_verifiers_tell_their_settings():
+def test_verifiers_state_their_settings():
     info = specdec.verifiers()["lenient"]
     assert info.guarantee == "X approximate"
     assert info.settings == {"lenience": "a number from 0.01 to 1, default 0.5"}

@@ -1,30 +1,30 @@
-//! A bet on one bug, and what it would take to notice the bug.
+//! A bet on one bug, and the share of the bug that it would detect.
 
 use super::bugs::KnownBug;
 use super::placed::BugAtToken;
-use super::places::RoundPlaces;
+use super::positions::RoundPositions;
 use super::wealth::{STRENGTHS, Wealth, strength};
 
-/// How many places at most are kept to tell how much a token tells on average.
+/// Maximum number of positions from which the mean growth per token is estimated.
 const KEPT: usize = 2048;
 
-/// A bet.
+/// A bet on a known bug.
 #[derive(Debug, Clone)]
 pub struct Bet {
     /// The bug.
     pub bug: &'static KnownBug,
-    /// What it has won.
+    /// Its wealth so far.
     pub wealth: Wealth,
-    /// Tokens that it was placed on.
+    /// Number of tokens that it was placed on.
     pub tokens: usize,
-    /// The sum over them of the total variation between the bug's law and the target's.
+    /// Sum over them of the total variation between the bug's distribution and the target's.
     distance: f64,
-    places: RoundPlaces,
+    places: RoundPositions,
     draws: Vec<(usize, DrawnRatios)>,
 }
 
-/// Where a bug shows with some probability, b/p there of a token that was drawn from p, and of one
-/// that was drawn from b.
+/// b/p of a token drawn from p (`exact`) and of one drawn from b (`own`), at a position where the
+/// bug takes effect with probability `share`.
 #[derive(Debug, Clone, Copy)]
 struct DrawnRatios {
     share: f64,
@@ -33,25 +33,25 @@ struct DrawnRatios {
 }
 
 impl Bet {
-    /// A bet on a bug of a decoder that drafts any of these numbers of tokens.
+    /// A bet on a bug in a decoder that drafts any of these numbers of tokens per round.
     pub fn new(bug: &'static KnownBug, ks: &[usize]) -> Self {
         Self {
             bug,
             wealth: Wealth::default(),
             tokens: 0,
             distance: 0.0,
-            places: RoundPlaces::new(ks),
+            places: RoundPositions::new(ks),
             draws: Vec::new(),
         }
     }
 
-    /// Begins a text.
+    /// Starts a new sequence.
     pub fn begin(&mut self) {
         self.places.restart();
     }
 
-    /// Bets on a token at a place with this number; the decoder may have told whether it ended its
-    /// round.
+    /// Bets on the token at position `number` of all positions read so far. `ended` says whether
+    /// the token ended its round, if the decoder reports that.
     pub(super) fn place(&mut self, number: usize, seen: &BugAtToken, ended: Option<bool>) {
         let share = self.places.share(seen.shows);
         self.tokens += 1;
@@ -65,14 +65,14 @@ impl Bet {
         self.places.observe(seen, ended);
     }
 
-    /// The mean total variation between the bug's law and the target's.
+    /// The mean total variation between the bug's distribution and the target's.
     pub fn mean_distance(&self) -> f64 {
         self.distance / self.tokens.max(1) as f64
     }
 
-    /// The smallest share of the bug that so many tokens would refute in nine of ten audits, if
-    /// the logarithm of the wealth must reach `log`; `None` if they would refute none. Of what is
-    /// bet, the right strength has one part.
+    /// The smallest share of the bug that this many tokens would refute in nine of ten audits, if
+    /// the logarithm of the wealth must reach `log`; `None` if they would refute no share. The
+    /// stake is split over all strengths, so the right one holds only a part of it.
     pub fn detectable(&self, log: f64) -> Option<f64> {
         let (tokens, log) = (self.tokens as f64, log + (STRENGTHS as f64).ln());
         (0..STRENGTHS).rev().map(strength).find(|&share| {
@@ -88,9 +88,9 @@ impl Bet {
         }
     }
 
-    /// Mean and variance of what a bet of this strength wins per token, as a logarithm, if the
-    /// bug has this share. That b/p − 1 has the mean 0 over tokens from p makes the mean of few
-    /// draws more precise: as far as it explains what is won, it is taken out (a control variate).
+    /// Mean and variance per token of the logarithm of what a bet of this strength wins, if the
+    /// bug has this share. b/p − 1 has mean 0 over tokens drawn from p, so it serves as a control
+    /// variate that makes the mean over few draws more precise.
     fn growth(&self, strength: f64) -> (f64, f64) {
         let won = |ratio: f64| (strength * (ratio - 1.0)).ln_1p().max(-WORST);
         let [mut mean, mut square, mut excess, mut both, mut alone] = [0.0; 5];
@@ -111,20 +111,20 @@ impl Bet {
     }
 }
 
-/// b/p where a bug shows with some probability.
+/// b/p at a position where the bug takes effect with probability `share`.
 fn mixed(share: f64, ratio: f64) -> f64 {
     1.0 - share + share * ratio
 }
 
-/// Whether draws at a place with this number are kept when so many places have been read: of
-/// many places, each second one, or fourth, and so on.
+/// Whether the draws at this position are kept once `places` positions have been read: every
+/// second one of many, then every fourth, and so on.
 pub(super) fn is_kept(number: usize, places: usize) -> bool {
     number.is_multiple_of(places.div_ceil(KEPT).next_power_of_two())
 }
 
-/// Nine of ten normal numbers are above their mean less so many deviations.
+/// Nine of ten draws from a normal distribution exceed its mean minus this many deviations.
 const NINE_OF_TEN: f64 = 1.2816;
 
-/// A bet on a whole bug loses everything where the bug cannot have drawn the token. That is
-/// finite here, or else means would not be numbers.
+/// A bet of full strength loses everything on a token that the bug cannot draw. This bound on the
+/// loss keeps the means finite.
 const WORST: f64 = 700.0;

@@ -1,31 +1,31 @@
-//! How bets that learn divide the tokens of a place into groups.
+//! How learning bets divide the tokens at a position into groups.
 
 use std::collections::BTreeSet;
 
 use crate::distribution::{Dist, Token};
 
-/// A place, as a bet that learns sees it.
+/// A position as a learning bet sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Grouped {
-    /// The probability of each group under the target's law.
+    /// The probability of each group under the target's distribution.
     pub(super) masses: Vec<f64>,
-    /// The groups of the token that came, each with a share of it.
+    /// The groups of the token that was drawn, each with its share of the token.
     pub(super) own: Vec<(usize, f64)>,
 }
 
-/// What a text had before.
+/// The tokens before a position.
 #[derive(Debug, Clone, Default)]
-pub(super) struct TextPast {
-    /// Its tokens.
+pub(super) struct PastTokens {
+    /// All of them, in order.
     pub(super) tokens: Vec<Token>,
-    /// The same, each once.
+    /// The distinct ones.
     pub(super) taken: BTreeSet<Token>,
-    /// The draft model's most probable tokens that it did not take.
+    /// The draft model's most probable token of each position where the sequence has another one.
     pub(super) not_taken: BTreeSet<Token>,
 }
 
-impl TextPast {
-    /// Adds a token, and the draft model's most probable one at its place.
+impl PastTokens {
+    /// Adds a token and the draft model's most probable token at its position.
     pub(super) fn add(&mut self, token: Token, drafted: Option<Token>) {
         self.tokens.push(token);
         self.taken.insert(token);
@@ -33,8 +33,8 @@ impl TextPast {
     }
 }
 
-/// Ranges of a score, each with the same probability. A token that no other has the score of is
-/// in all that its probability covers, the tokens with the highest score first.
+/// Divides the tokens into ranges of a score that have the same probability, highest scores first.
+/// A token belongs to all ranges that the probability of its score covers.
 pub(super) fn ranges(target: &Dist, score: impl Fn(Token, f64) -> f64, token: Token) -> Grouped {
     const RANGES: usize = 16;
     let own = score(token, target.p(token));
@@ -51,7 +51,8 @@ pub(super) fn ranges(target: &Dist, score: impl Fn(Token, f64) -> f64, token: To
     Grouped { masses: vec![1.0 / RANGES as f64; RANGES], own: shares.collect() }
 }
 
-/// Groups of some tokens, each named once, and a last group of all others.
+/// Divides the tokens into `N` groups of tokens from `some`, which names each token once, and a
+/// last group of all others.
 pub(super) fn grouped<'t, const N: usize>(
     target: &Dist,
     some: impl Iterator<Item = &'t Token>,

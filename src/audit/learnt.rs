@@ -1,37 +1,37 @@
-//! Bets on bugs that nobody has described: what they say is learnt from the tokens before.
+//! Bets on unknown bugs, which learn from the tokens before.
 //!
-//! Tokens are divided into groups. A group that came more often so far than p says is bet to go
-//! on so: b(x) = p(x) w(x) / Σ_y p(y) w(y), where w is the ratio of how often tokens of x's group
-//! came and how often they were expected. That depends on the past alone, so that such a bet is
-//! as fair as one on a known law, and it finds whatever the division into groups shows.
+//! Tokens are divided into groups. If a group has occurred more often so far than p predicts, the
+//! bet expects this to continue: b(x) = p(x) w(x) / Σ_y p(y) w(y), where w is the ratio of the
+//! observed to the expected number of tokens in the group of x. b depends on the past alone, so the
+//! bet is as fair as one on a known distribution. It finds any bug that the groups show.
 
-use super::groups::{Grouped, TextPast};
-use super::laws::PlaceLaws;
+use super::distributions::PositionDists;
+use super::groups::{Grouped, PastTokens};
 use super::unknown::UnknownBug;
 use super::wealth::Wealth;
 use crate::distribution::Token;
 
-/// A bet that learns.
+/// A learning bet.
 #[derive(Debug, Clone)]
 pub struct LearntBet {
-    /// What it looks at.
+    /// The grouping that it uses.
     pub bug: &'static UnknownBug,
-    /// What it has won.
+    /// Its wealth so far.
     pub wealth: Wealth,
-    /// Tokens that it was placed on.
+    /// Number of tokens that it was placed on.
     pub tokens: usize,
-    /// The sum over them of the total variation between what it said and the target's law.
+    /// Sum over them of the total variation between its distribution and the target's.
     distance: f64,
     came: Vec<f64>,
     expected: Vec<f64>,
-    past: TextPast,
+    past: PastTokens,
 }
 
-/// Tokens that every group is taken to have had already, as many as were expected.
+/// Number of tokens that every group starts with, both observed and expected.
 const BEFORE: f64 = 2.0;
 
 impl LearntBet {
-    /// A bet that has seen nothing.
+    /// A bet before the first token.
     pub(super) fn new(bug: &'static UnknownBug) -> Self {
         Self {
             bug,
@@ -40,20 +40,25 @@ impl LearntBet {
             distance: 0.0,
             came: Vec::new(),
             expected: Vec::new(),
-            past: TextPast::default(),
+            past: PastTokens::default(),
         }
     }
 
-    /// Begins a text.
+    /// Starts a new sequence.
     pub(super) fn begin(&mut self) {
-        self.past = TextPast::default();
+        self.past = PastTokens::default();
     }
 
-    /// Bets on a token, if it can, and learns from it;
-    /// `drafted` is the draft model's most probable token.
-    pub(super) fn place(&mut self, laws: &PlaceLaws<'_>, token: Token, drafted: Option<Token>) {
-        if let Some(grouped) = (self.bug.groups)(laws, &self.past, token) {
-            self.bet(&grouped, laws.target.p(token) > 0.0);
+    /// Bets on a token, if it can, and learns from it. `drafted` is the draft model's most probable
+    /// token.
+    pub(super) fn place(
+        &mut self,
+        dists: &PositionDists<'_>,
+        token: Token,
+        drafted: Option<Token>,
+    ) {
+        if let Some(grouped) = (self.bug.groups)(dists, &self.past, token) {
+            self.bet(&grouped, dists.target.p(token) > 0.0);
         }
         self.past.add(token, drafted);
     }
@@ -75,7 +80,7 @@ impl LearntBet {
         self.expected.iter_mut().zip(masses).for_each(|(expected, mass)| *expected += mass);
     }
 
-    /// The mean total variation between what it said and the target's law.
+    /// The mean total variation between its distribution and the target's.
     pub fn mean_distance(&self) -> f64 {
         self.distance / self.tokens.max(1) as f64
     }

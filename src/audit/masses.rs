@@ -1,38 +1,38 @@
-//! The laws of a place as lists of numbers, which laws of bugs are computed from.
+//! The distributions at a position as dense lists, from which those of bugs are computed.
 
-use super::laws::PlaceLaws;
+use super::distributions::PositionDists;
 use crate::distribution::Dist;
 
-/// The laws of [`PlaceLaws`], each with the probability of every token of the vocabulary.
+/// The distributions of [`PositionDists`], each as the probabilities of all tokens.
 #[derive(Debug, Clone)]
-pub struct PlaceMasses {
+pub struct PositionMasses {
     /// The target's.
     pub(super) target: Vec<f64>,
-    /// The target's without any processor.
+    /// The target's without processors.
     pub(super) raw_target: Option<Vec<f64>>,
-    /// The target's at the place before.
+    /// The target's at the previous position.
     pub(super) before: Option<Vec<f64>>,
     /// The draft model's.
     pub(super) draft: Option<Vec<f64>>,
-    /// The draft model's at the place before.
+    /// The draft model's at the previous position.
     pub(super) draft_before: Option<Vec<f64>>,
-    /// The draft model's without any processor.
+    /// The draft model's without processors.
     pub(super) raw_draft: Option<Vec<f64>>,
     /// norm((p − q)⁺); none without a draft model, and where p = q.
     pub(super) residual: Option<Vec<f64>>,
 }
 
-impl PlaceMasses {
-    /// The same laws.
-    pub fn of(laws: &PlaceLaws<'_>) -> Self {
-        let target = dense(laws.target);
-        let draft = laws.draft.map(dense);
+impl PositionMasses {
+    /// The dense lists of these distributions.
+    pub fn of(dists: &PositionDists<'_>) -> Self {
+        let target = dense(dists.target);
+        let draft = dists.draft.map(dense);
         Self {
             residual: draft.as_ref().and_then(|draft| residual(&target, draft)),
-            raw_target: laws.raw_target.map(dense),
-            before: laws.before.map(dense),
-            draft_before: laws.draft_before.map(dense),
-            raw_draft: laws.raw_draft.map(dense),
+            raw_target: dists.raw_target.map(dense),
+            before: dists.before.map(dense),
+            draft_before: dists.draft_before.map(dense),
+            raw_draft: dists.raw_draft.map(dense),
             target,
             draft,
         }
@@ -43,15 +43,15 @@ impl PlaceMasses {
         Some((&self.target, self.draft.as_deref()?))
     }
 
-    /// What rejection sampling keeps of each token of a draft, min(p, q).
+    /// What rejection sampling keeps of each drafted token: min(p, q).
     pub(super) fn kept(&self) -> Option<Vec<f64>> {
         self.pair().map(|(p, q)| zip(p, q, f64::min))
     }
 }
 
 /// The probabilities of all tokens.
-pub(super) fn dense(law: &Dist) -> Vec<f64> {
-    law.zip(law, |mass, _| mass)
+pub(super) fn dense(dist: &Dist) -> Vec<f64> {
+    dist.zip(dist, |mass, _| mass)
 }
 
 /// `value(p(x), q(x))` of every token.
@@ -87,7 +87,7 @@ pub(super) fn residual(p: &[f64], q: &[f64]) -> Option<Vec<f64>> {
     normalised(zip(p, q, |p, q| (p - q).max(0.0)))
 }
 
-/// The tokens that have a mass, in their order.
+/// The tokens with a probability above 0, in order.
 pub(super) fn support(masses: &[f64]) -> impl Iterator<Item = (usize, f64)> + '_ {
     masses.iter().copied().enumerate().filter(|&(_, mass)| mass > 0.0)
 }
@@ -98,9 +98,9 @@ pub(super) fn argmax(masses: &[f64]) -> usize {
     masses.iter().copied().enumerate().fold((0, f64::NEG_INFINITY), largest).0
 }
 
-/// The law that is certain of a token.
+/// The distribution with all probability on one token.
 pub(super) fn one_hot(vocab: usize, token: usize) -> Vec<f64> {
-    let mut law = vec![0.0; vocab];
-    law[token] = 1.0;
-    law
+    let mut dist = vec![0.0; vocab];
+    dist[token] = 1.0;
+    dist
 }

@@ -1,25 +1,26 @@
-//! Whether texts were drawn from the target's law, and which known bug explains them if not.
+//! Whether completions were drawn from the target's distribution, and which known bug explains them
+//! if not.
 //!
-//! Every token of a text is an observation: given the tokens before it, an exact decoder draws it
-//! from p, the target's law after all processors, which a teacher-forced pass tells. No reference
-//! sample is needed. Against this hypothesis bets are placed: one for each bug that speculative
-//! decoders have had ([`BUGS`]), on the law that its texts have (`places.rs` for what they
-//! hide: where rounds begin), and some on whatever the tokens before have shown
-//! ([`UNKNOWN_BUGS`]). Under exactness no bet grows ([`Wealth`]), so that an audit may stop at any
-//! time; the bet that wins names the bug. Rounds that a decoder tells are observations, too
-//! ([`RoundAudit`]).
+//! Every token is an observation: given the tokens before it, an exact decoder draws it from p, the
+//! target's distribution after all processors, which a teacher-forced pass computes. No reference
+//! sample is needed. The audit bets against this hypothesis. For each bug that speculative decoders
+//! have had ([`BUGS`]), one bet expects the distribution that the bug produces. Completions do not
+//! show where rounds begin, so `positions.rs` averages over the possibilities. Learning bets use
+//! the tokens seen so far ([`UNKNOWN_BUGS`]). No bet is expected to grow if the decoder is exact
+//! ([`Wealth`]), so an audit may stop at any time. The winning bet names the bug. Rounds that a
+//! decoder reports are observations, too ([`RoundAudit`]).
 
 mod bet;
-mod bug_law;
+mod bug_distribution;
 mod bugs;
+mod distributions;
 mod groups;
 mod impossible;
-mod laws;
 mod learnt;
 mod masses;
 mod noise;
 mod placed;
-mod places;
+mod positions;
 mod read;
 mod rounds;
 mod shape;
@@ -30,15 +31,15 @@ mod verdict;
 mod wealth;
 
 pub use bet::Bet;
-pub use bug_law::BugLaw;
+pub use bug_distribution::BugDistribution;
 pub use bugs::{BUGS, KnownBug};
+pub use distributions::{PositionDists, SequenceDists};
 pub use impossible::ImpossibleToken;
-pub use laws::{PlaceLaws, TextLaws};
 pub use learnt::LearntBet;
-pub use masses::PlaceMasses;
-pub use read::{AuditReader, AuditedDraft, AuditedText};
-pub use rounds::{AcceptanceAt, RoundAudit, RoundVerdict, ToldRound};
-pub use shape::{RoundShape, ToldCounts};
+pub use masses::PositionMasses;
+pub use read::{AuditReader, AuditedDraft, AuditedSequence};
+pub use rounds::{AcceptanceAt, ReportedRound, RoundAudit, RoundVerdict};
+pub use shape::{ReportedCounts, RoundShape};
 pub use tokens::TokenAudit;
 pub use unknown::{UNKNOWN_BUGS, UnknownBug};
 pub use verdict::{AuditLimits, AuditVerdict, AuditedBug};

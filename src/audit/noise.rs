@@ -1,4 +1,4 @@
-//! The law of a residual draw that reuses the noise of the draft's draw.
+//! The distribution of a residual draw that reuses the noise of the draft's draw.
 //!
 //! Both are races: with independent exponential times E, the draft's winner y has the smallest
 //! E/q, the residual's the smallest E/r, where r = norm((p − q)⁺). Given y, its time s = E_y/q_y
@@ -9,7 +9,7 @@
 
 use super::masses::support;
 
-/// A residual drawn with the noise of the draft.
+/// The distribution of a residual drawn with the noise of the draft.
 pub(super) fn residual_with_noise_of_draft(residual: &[f64], draft: &[f64]) -> Vec<f64> {
     let arrivals = support(residual).map(|(token, r)| (draft[token] / r, token as u32, r));
     let mut arrivals = arrivals.collect::<Vec<_>>();
@@ -22,12 +22,12 @@ pub(super) fn residual_with_noise_of_draft(residual: &[f64], draft: &[f64]) -> V
         (1.0 / (1.0 + grown), slope)
     });
     let starts = starts.collect::<Vec<_>>();
-    let mut law = vec![0.0; residual.len()];
+    let mut dist = vec![0.0; residual.len()];
     let (mut tail, mut next) = (0.0, 0.0);
     for (&(_, token, r), &(height, slope)) in arrivals.iter().zip(&starts).rev() {
         tail += (height - next) / slope;
         next = height;
-        law[token as usize] = r * tail;
+        dist[token as usize] = r * tail;
     }
-    law
+    dist
 }

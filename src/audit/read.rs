@@ -1,55 +1,55 @@
-//! Reads texts with the models that know their laws, and bets on their tokens.
+//! Reads sequences with the models that compute their distributions, and bets on their tokens.
 
+use super::distributions::SequenceDists;
 use super::impossible::gap;
-use super::laws::TextLaws;
-use super::rounds::{RoundAudit, ToldRound};
+use super::rounds::{ReportedRound, RoundAudit};
 use super::tokens::TokenAudit;
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::sampling::{History, Logits, Sampler, SamplingParams};
-use crate::tape::{TapeText, Teacher, laws, parts};
+use crate::tape::{TapeSequence, Teacher, distributions, parts};
 
 /// The draft model of an audited decoder.
 #[derive(Debug)]
 pub struct AuditedDraft<'m> {
-    /// It.
+    /// The model.
     pub teacher: Teacher<'m>,
-    /// How the decoder samples it.
+    /// The sampling settings of its drafts.
     pub sampling: SamplingParams,
 }
 
-/// A text of an audited decoder.
+/// A sequence of an audited decoder.
 #[derive(Debug, Clone, Copy)]
-pub struct AuditedText<'t> {
-    /// The text.
-    pub text: &'t TapeText,
-    /// Its rounds, if the decoder has told them.
-    pub rounds: Option<&'t [ToldRound]>,
+pub struct AuditedSequence<'t> {
+    /// The prompt and its completion.
+    pub sequence: &'t TapeSequence,
+    /// Its rounds, if the decoder reported them.
+    pub rounds: Option<&'t [ReportedRound]>,
 }
 
-/// An audit whose laws are those of models.
+/// An audit whose distributions are computed by models.
 #[derive(Debug)]
 pub struct AuditReader<'m> {
-    /// What it has found.
+    /// The bets on tokens.
     pub audit: TokenAudit,
-    /// What it has found of told rounds, if it looks at them.
+    /// The bets on reported rounds, if these are audited.
     pub rounds: Option<RoundAudit>,
-    /// Whether bets may know where told rounds ended (see `places.rs`).
+    /// Whether bets may use the ends of reported rounds (see `positions.rs`).
     pub bets_know_rounds: bool,
     target: Teacher<'m>,
     sampler: Sampler,
-    /// Without any processor, if the target has one.
+    /// The target without processors, if it has any.
     raw: Option<Sampler>,
     /// The same for the draft model.
     draft: Option<(Teacher<'m>, Sampler, Option<Sampler>)>,
 }
 
-/// A part of a text, and what comes before it.
-type PartOfText<'p> = ((usize, &'p [Token]), &'p [Token]);
+/// A part of a sequence, preceded by the prompt length and the context.
+type PartOfSequence<'p> = ((usize, &'p [Token]), &'p [Token]);
 
 impl<'m> AuditReader<'m> {
-    /// An audit of texts with this sampling setting, whose decoder drafts one of these numbers of
-    /// tokens.
+    /// An audit of sequences with this sampling setting, from a decoder that drafts one of these
+    /// numbers of tokens per round.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -79,33 +79,36 @@ impl<'m> AuditReader<'m> {
         })
     }
 
-    /// The same without the target's law before its processors, for a target that tells its most
-    /// probable tokens alone.
+    /// The same audit without the target's distribution before processors, for a target that
+    /// reports only its most probable tokens.
     #[must_use]
     pub fn without_raw_target(self) -> Self {
         Self { raw: None, ..self }
     }
 
-    /// Reads a text.
+    /// Reads a sequence.
     ///
     /// # Errors
     /// If a model fails, logits define no distribution, or the models have different
     /// vocabularies.
-    pub fn read(&mut self, AuditedText { text, rounds }: AuditedText<'_>) -> Result<(), Error> {
-        self.audit.begin(&text.prompt, text.repeat);
-        let prompt_len = text.prompt_tokens.len();
-        let told = rounds.filter(|_| self.bets_know_rounds);
-        let ended = told.map(|rounds| ends(rounds, text.tokens.len()));
+    pub fn read(
+        &mut self,
+        AuditedSequence { sequence, rounds }: AuditedSequence<'_>,
+    ) -> Result<(), Error> {
+        self.audit.begin(&sequence.prompt, sequence.repeat);
+        let prompt_len = sequence.prompt_tokens.len();
+        let reported = rounds.filter(|_| self.bets_know_rounds);
+        let ended = reported.map(|rounds| ends(rounds, sequence.tokens.len()));
         let mut odds = Vec::new();
-        parts(text, |context, part| {
+        parts(sequence, |context, part| {
             let begin = context.len() - prompt_len;
-            let (laws, gaps) = self.laws(((prompt_len, context), part))?;
+            let (dists, gaps) = self.dists(((prompt_len, context), part))?;
             if rounds.is_some() && self.rounds.is_some() {
-                odds.extend(laws.odds(part));
+                odds.extend(dists.odds(part));
             }
             let ended = ended.as_ref().map(|ended| &ended[begin..begin + part.len()]);
             let known = self.audit.impossible.len();
-            self.audit.read(part, laws, ended)?;
+            self.audit.read(part, dists, ended)?;
             let new = self.audit.impossible[known..].iter_mut();
             new.zip(gaps).for_each(|(token, gap)| token.gap = gap);
             Ok(())
@@ -117,38 +120,38 @@ impl<'m> AuditReader<'m> {
         Ok(())
     }
 
-    /// The laws of a part's tokens, and the gaps of those that have probability 0.
-    fn laws(&mut self, part: PartOfText<'_>) -> Result<(TextLaws, Vec<f64>), Error> {
+    /// The distributions at a part's positions, and the gaps of its tokens with probability 0.
+    fn dists(&mut self, part: PartOfSequence<'_>) -> Result<(SequenceDists, Vec<f64>), Error> {
         let (place @ (prompt_len, context), tokens) = part;
         let logits = self.target.logits(context, tokens)?;
-        let target = laws(&self.sampler, place, tokens, &logits, "the target")?;
+        let target = distributions(&self.sampler, place, tokens, &logits, "the target")?;
         let gap = |at: usize| {
             let history = History { prompt_len, context, drafted: &tokens[..at] };
             gap(&target[at], &self.sampler.scores(&logits[at], history), tokens[at])
         };
         let impossible = (0..tokens.len()).filter(|&at| target[at].p(tokens[at]) <= 0.0);
         let gaps = impossible.map(gap).collect();
-        let raw_target = raw_laws(self.raw.as_ref(), part, &logits)?;
+        let raw_target = raw_dists(self.raw.as_ref(), part, &logits)?;
         let (mut draft, mut raw_draft) = (None, None);
         if let Some((teacher, sampler, raw)) = &mut self.draft {
             let logits = teacher.logits(context, tokens)?;
-            draft = Some(laws(sampler, place, tokens, &logits, "the draft model")?);
-            raw_draft = raw_laws(raw.as_ref(), part, &logits)?;
+            draft = Some(distributions(sampler, place, tokens, &logits, "the draft model")?);
+            raw_draft = raw_dists(raw.as_ref(), part, &logits)?;
         }
-        Ok((TextLaws { target, raw_target, draft, raw_draft }, gaps))
+        Ok((SequenceDists { target, raw_target, draft, raw_draft }, gaps))
     }
 }
 
-fn raw_laws(
+fn raw_dists(
     raw: Option<&Sampler>,
-    (place, part): PartOfText<'_>,
+    (place, part): PartOfSequence<'_>,
     logits: &[Logits],
 ) -> Result<Option<Vec<Dist>>, Error> {
-    raw.map(|raw| laws(raw, place, part, logits, "a model")).transpose()
+    raw.map(|raw| distributions(raw, place, part, logits, "a model")).transpose()
 }
 
-/// Which tokens end a round.
-fn ends(rounds: &[ToldRound], tokens: usize) -> Vec<bool> {
+/// Whether each token ends a round.
+fn ends(rounds: &[ReportedRound], tokens: usize) -> Vec<bool> {
     let mut ends = vec![false; tokens];
     let mut end = 0;
     for round in rounds {

@@ -1,30 +1,31 @@
-//! Whether rounds accept as many drafted tokens as their rule does, given the text.
+//! Whether rounds accept as many drafted tokens as their rule predicts for the completion.
 //!
-//! Given the text, a rule and q tell how probable it is that a drafted token was accepted
-//! ([`ChainLaw`]). Rounds that a decoder has told are observations, too, and show what leaves
-//! the law of tokens as it is: a draft that is drawn otherwise than stated, or a missing bonus.
+//! Given the completion, q and the acceptance rule give the probability that a drafted token was
+//! accepted ([`AcceptanceRule`]). So the rounds that a decoder reports are observations, too. They
+//! show errors that leave the distribution of tokens unchanged: a draft sampled with other settings
+//! than stated, or a missing bonus token.
 
 use serde::Serialize;
 
 use super::wealth::{Wealth, log_mean_exp, log10};
-use crate::tape::{ChainLaw, TokenOdds};
+use crate::tape::{AcceptanceRule, TokenOdds};
 
-/// A round that a decoder has told.
+/// A round that a decoder reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ToldRound {
-    /// The tokens that it gave the text.
+pub struct ReportedRound {
+    /// The tokens that it added to the completion.
     pub tokens: usize,
-    /// Drafted tokens that it accepted, with those behind the end of the text.
+    /// Drafted tokens that it accepted, including those after the end of the completion.
     pub accepted: usize,
-    /// Drafted tokens; `None` if that was not told.
+    /// Drafted tokens; `None` if they were not reported.
     pub drafted: Option<usize>,
 }
 
-/// Bets that rounds accept fewer or more drafted tokens than their rule does.
+/// Bets that rounds accept fewer, or more, drafted tokens than their rule predicts.
 #[derive(Debug, Clone)]
 pub struct RoundAudit {
-    law: ChainLaw,
-    /// Drafted tokens of a round that does not tell.
+    rule: AcceptanceRule,
+    /// Drafted tokens of a round that does not report them.
     k: Option<usize>,
     rounds: usize,
     positions: Vec<AcceptanceAt>,
@@ -33,7 +34,7 @@ pub struct RoundAudit {
     best: f64,
 }
 
-/// Drafted tokens at a position of their drafts.
+/// Drafted tokens at one position of their drafts.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct AcceptanceAt {
     /// Those whose predecessors in the draft were all accepted.
@@ -47,35 +48,35 @@ pub struct AcceptanceAt {
 /// What rounds show. `docs/audit.md` describes the fields.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RoundVerdict {
-    /// The registered verifier with the rule.
+    /// The registered verifier with this rule.
     pub rule: &'static str,
-    /// The rounds that were looked at.
+    /// Number of rounds that were audited.
     pub rounds: usize,
     /// By position in the draft.
     pub positions: Vec<AcceptanceAt>,
-    /// log₁₀ of the largest wealth of a bet on fewer and on more accepted tokens, together.
+    /// log₁₀ of the largest combined wealth of the bets on fewer and on more accepted tokens.
     pub log10_e: f64,
-    /// log₁₀ of the most that the bet on fewer ever had.
+    /// log₁₀ of the largest wealth of the bet on fewer.
     pub log10_e_fewer: f64,
-    /// log₁₀ of the most that the bet on more ever had.
+    /// log₁₀ of the largest wealth of the bet on more.
     pub log10_e_more: f64,
 }
 
-/// Other arithmetic moves the probability of an acceptance by less. Within that of certainty, a
-/// bet against certainty takes it to be so improbable, which makes it win less.
+/// Rounding differences change the probability of an acceptance by less than this. Where a
+/// probability is closer to certainty, bets assume this distance, which makes them win less.
 const ARITHMETIC: f64 = 1e-3;
 
 impl RoundAudit {
-    /// An audit of rounds with this rule, which draft so many tokens where they do not tell.
-    pub fn new(law: ChainLaw, k: Option<usize>) -> Self {
+    /// An audit of rounds with this rule, which draft `k` tokens where they report no number.
+    pub fn new(rule: AcceptanceRule, k: Option<usize>) -> Self {
         let (fewer, more) = (Wealth::default(), Wealth::default());
-        Self { law, k, rounds: 0, positions: Vec::new(), fewer, more, best: 0.0 }
+        Self { rule, k, rounds: 0, positions: Vec::new(), fewer, more, best: 0.0 }
     }
 
-    /// Goes through the rounds of a text, of whose tokens these are the odds. Near its end drafts
-    /// may be shorter: rounds that could draft beyond it are left out, and so are those that do
-    /// not tell how many tokens they draft where no K is known.
-    pub fn read(&mut self, odds: &[TokenOdds], rounds: &[ToldRound]) {
+    /// Audits the rounds of a completion with these odds. Drafts may be shorter near its end, so
+    /// rounds that could draft beyond it are skipped. So are rounds that report no number of
+    /// drafted tokens if no K is known.
+    pub fn read(&mut self, odds: &[TokenOdds], rounds: &[ReportedRound]) {
         let mut begin = 0;
         for round in rounds {
             let drafted = round.drafted.or(self.k).filter(|drafted| begin + drafted < odds.len());
@@ -91,7 +92,7 @@ impl RoundAudit {
         self.rounds += 1;
         self.positions.resize(self.positions.len().max(drafted.len()), AcceptanceAt::default());
         let mut before = 1.0;
-        let survival = self.law.survival(drafted.iter().copied());
+        let survival = self.rule.survival(drafted.iter().copied());
         for (at, survival) in survival.enumerate().take(accepted + 1) {
             let odds = if before > 0.0 { survival / before } else { 0.0 };
             let position = &mut self.positions[at];
@@ -109,10 +110,10 @@ impl RoundAudit {
         }
     }
 
-    /// What the rounds show; `None` if none could be looked at.
+    /// The verdict; `None` if no round was audited.
     pub fn verdict(&self) -> Option<RoundVerdict> {
         (self.rounds > 0).then(|| RoundVerdict {
-            rule: self.law.verifier(),
+            rule: self.rule.verifier(),
             rounds: self.rounds,
             positions: self.positions.clone(),
             log10_e: log10(self.best),

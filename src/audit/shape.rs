@@ -1,24 +1,24 @@
-//! How the rounds of a decoder give tokens, which their counts alone do not tell.
+//! How the rounds of a decoder produce tokens, which their counts alone do not show.
 
-use super::rounds::ToldRound;
+use super::rounds::ReportedRound;
 
-/// What a decoder has told of the rounds of a text.
+/// The counts that a decoder reported for the rounds of a completion.
 #[derive(Debug, Clone, Copy)]
-pub struct ToldCounts<'t> {
+pub struct ReportedCounts<'t> {
     /// The accepted tokens of each round.
     pub accepted: &'t [usize],
-    /// The drafted ones, if they were told.
+    /// The drafted tokens of each round, if they were reported.
     pub drafted: Option<&'t [usize]>,
-    /// The tokens of the text.
+    /// The tokens of the completion.
     pub tokens: usize,
 }
 
-/// How rounds give tokens.
+/// How rounds produce tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundShape {
-    /// Whether the prompt's pass gives the first token, and no round.
+    /// Whether the prompt's pass, and not a round, gives the first token.
     pub prompt_gives_one: bool,
-    /// Whether a token of the target's follows a draft that was accepted as a whole.
+    /// Whether a bonus token follows a fully accepted draft.
     pub bonus: bool,
 }
 
@@ -30,14 +30,14 @@ impl RoundShape {
         Self { prompt_gives_one: true, bonus: false },
     ];
 
-    /// The shape that all texts have; `None` if they have none, or if shapes with a bonus token
-    /// cannot be told apart. Rounds draft `k` tokens where they do not tell; without that, a
-    /// missing bonus token is not found.
+    /// The shape that fits all completions. `None` if no shape fits, or if two shapes with a bonus
+    /// token do. Rounds draft `k` tokens where they report no number; without either, a missing
+    /// bonus token is not found.
     pub fn of<'t>(
-        texts: impl Iterator<Item = ToldCounts<'t>> + Clone,
+        sequences: impl Iterator<Item = ReportedCounts<'t>> + Clone,
         k: Option<usize>,
     ) -> Option<Self> {
-        let fits = |shape: &Self| texts.clone().all(|text| shape.fits(text, k));
+        let fits = |shape: &Self| sequences.clone().all(|sequence| shape.fits(sequence, k));
         let [with, without] = [true, false].map(|bonus| {
             let shapes = Self::ALL.into_iter().filter(|shape| shape.bonus == bonus);
             shapes.filter(fits).collect::<Vec<_>>()
@@ -48,19 +48,19 @@ impl RoundShape {
         }
     }
 
-    /// The rounds of a text, as far as they are part of it.
-    pub fn rounds(self, text: ToldCounts<'_>, k: Option<usize>) -> Vec<ToldRound> {
-        let prompt = ToldRound { tokens: 1, accepted: 0, drafted: Some(0) };
+    /// The rounds of a completion, clipped at its end.
+    pub fn rounds(self, sequence: ReportedCounts<'_>, k: Option<usize>) -> Vec<ReportedRound> {
+        let prompt = ReportedRound { tokens: 1, accepted: 0, drafted: Some(0) };
         let prompt = self.prompt_gives_one.then_some(prompt);
-        let rounds = text.accepted.iter().enumerate().map(|(at, &accepted)| {
-            let drafted = text.drafted.map(|drafted| drafted[at]);
-            ToldRound { tokens: self.tokens(accepted, drafted.or(k)), accepted, drafted }
+        let rounds = sequence.accepted.iter().enumerate().map(|(at, &accepted)| {
+            let drafted = sequence.drafted.map(|drafted| drafted[at]);
+            ReportedRound { tokens: self.tokens(accepted, drafted.or(k)), accepted, drafted }
         });
-        let mut left = text.tokens;
+        let mut left = sequence.tokens;
         let clipped = prompt.into_iter().chain(rounds).map(|round| {
             let tokens = round.tokens.min(left);
             left -= tokens;
-            ToldRound { tokens, ..round }
+            ReportedRound { tokens, ..round }
         });
         clipped.collect()
     }
@@ -69,16 +69,16 @@ impl RoundShape {
         accepted + usize::from(self.bonus || drafted.is_some_and(|drafted| accepted < drafted))
     }
 
-    /// Whether the rounds give the text, the last one at least a part of it: the end of a text
-    /// may cut it.
-    fn fits(self, text: ToldCounts<'_>, k: Option<usize>) -> bool {
-        if !self.bonus && text.drafted.is_none() && k.is_none() {
+    /// Whether the rounds produce the completion. Its end may cut the last round, which must give
+    /// at least one token.
+    fn fits(self, sequence: ReportedCounts<'_>, k: Option<usize>) -> bool {
+        if !self.bonus && sequence.drafted.is_none() && k.is_none() {
             return false;
         }
-        let whole = ToldCounts { tokens: usize::MAX, ..text };
+        let whole = ReportedCounts { tokens: usize::MAX, ..sequence };
         let rounds = self.rounds(whole, k);
         let all = rounds.iter().map(|round| round.tokens).sum::<usize>();
         let last = rounds.last().map_or(0, |round| round.tokens);
-        all >= text.tokens && (all - last < text.tokens || text.tokens == 0)
+        all >= sequence.tokens && (all - last < sequence.tokens || sequence.tokens == 0)
     }
 }

@@ -1,13 +1,13 @@
-//! Bets on tokens whose laws are known, wherever these are from.
+//! Bets on tokens whose distributions are known, from any source.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::bet::{Bet, is_kept};
 use super::bugs::BUGS;
+use super::distributions::{PreviousDists, SequenceDists};
 use super::impossible::ImpossibleToken;
-use super::laws::{LawsBefore, TextLaws};
 use super::learnt::LearntBet;
-use super::masses::PlaceMasses;
+use super::masses::PositionMasses;
 use super::placed::BugAtToken;
 use super::unknown::UNKNOWN_BUGS;
 use super::wealth::log_mean_exp;
@@ -16,7 +16,8 @@ use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::sampling::ForEachRow;
 
-/// An audit of texts, one after the other: [`Self::begin`], the text part by part, [`Self::end`].
+/// An audit of sequences, one after the other: [`Self::begin`], then [`Self::read`] for each part
+/// of the sequence, then [`Self::end`].
 #[derive(Debug)]
 pub struct TokenAudit {
     chance: Seeded,
@@ -24,23 +25,23 @@ pub struct TokenAudit {
     prompt: String,
     repeat: u32,
     at: usize,
-    before: Option<LawsBefore>,
+    before: Option<PreviousDists>,
     /// The bets on known bugs.
     pub bets: Vec<Bet>,
-    /// Those on others.
+    /// The bets on unknown bugs.
     pub learnt: Vec<LearntBet>,
-    /// Texts that were read.
-    pub texts: usize,
-    /// Their tokens.
+    /// Number of sequences that were read.
+    pub sequences: usize,
+    /// Number of their tokens.
     pub tokens: usize,
     /// Tokens of probability 0.
     pub impossible: Vec<ImpossibleToken>,
-    /// The largest wealth so far of a bet that is divided between all bugs, as a logarithm.
+    /// Logarithm of the largest wealth so far of a bet that is split over all bugs.
     pub best: f64,
 }
 
 impl TokenAudit {
-    /// An audit of a decoder that drafts one of these numbers of tokens.
+    /// An audit of a decoder that drafts one of these numbers of tokens per round.
     pub fn new(ks: &[usize]) -> Self {
         Self {
             chance: Seeded::new(Request { seed: 0, prompt: "audit", repeat: 0 }),
@@ -51,19 +52,19 @@ impl TokenAudit {
             before: None,
             bets: BUGS.iter().map(|bug| Bet::new(bug, ks)).collect(),
             learnt: UNKNOWN_BUGS.iter().map(LearntBet::new).collect(),
-            texts: 0,
+            sequences: 0,
             tokens: 0,
             impossible: Vec::new(),
             best: 0.0,
         }
     }
 
-    /// The same on an engine's threads: bets do not know of each other.
+    /// The same audit on an engine's threads; bets are independent of each other.
     pub(super) fn on(self, threads: ForEachRow) -> Self {
         Self { threads, ..self }
     }
 
-    /// Begins a text.
+    /// Starts a new sequence.
     pub fn begin(&mut self, prompt: &str, repeat: u32) {
         self.bets.iter_mut().for_each(Bet::begin);
         self.learnt.iter_mut().for_each(LearntBet::begin);
@@ -71,24 +72,23 @@ impl TokenAudit {
         (self.repeat, self.at, self.before) = (repeat, 0, None);
     }
 
-    /// Goes on with a part of the text; `ended` says of each token whether it ended its round,
-    /// where the decoder has told (see `places.rs`).
+    /// Reads the next part of the sequence. `ended` says for each token whether it ended its round,
+    /// if the decoder reported that (see `positions.rs`).
     ///
     /// # Errors
-    /// If there is not one law for each token, laws are of different vocabularies, or a token is
-    /// of none.
+    /// If a token has no distribution, vocabularies differ, or a token is outside the vocabulary.
     pub fn read(
         &mut self,
         part: &[Token],
-        laws: TextLaws,
+        dists: SequenceDists,
         ended: Option<&[bool]>,
     ) -> Result<(), Error> {
-        laws.check(part)?;
-        self.note_impossible(part, &laws.target);
+        dists.check(part)?;
+        self.note_impossible(part, &dists.target);
         let (begin, before) = (self.tokens, self.before.as_ref());
         let ended = |at: usize| ended.and_then(|ended| ended.get(at).copied());
-        let seen = self.seen(part, &laws, before);
-        let drafted = laws.draft.iter().flatten().map(Dist::argmax).collect::<Vec<_>>();
+        let seen = self.seen(part, &dists, before);
+        let drafted = dists.draft.iter().flatten().map(Dist::argmax).collect::<Vec<_>>();
         let learnt = self.learnt.iter_mut().map(EitherBet::Learnt);
         let bets = self.bets.iter_mut().enumerate().map(EitherBet::Known).chain(learnt);
         let bets = bets.map(Mutex::new).collect::<Vec<_>>();
@@ -103,14 +103,14 @@ impl TokenAudit {
                 }
                 EitherBet::Learnt(bet) => {
                     for (at, &token) in part.iter().enumerate() {
-                        bet.place(&laws.place(at, before), token, drafted.get(at).copied());
+                        bet.place(&dists.position(at, before), token, drafted.get(at).copied());
                     }
                 }
             }
         });
         self.tokens += part.len();
         self.at += part.len();
-        self.before = laws.last().or(self.before.take());
+        self.before = dists.last().or(self.before.take());
         Ok(())
     }
 
@@ -126,13 +126,14 @@ impl TokenAudit {
         self.impossible.extend(impossible);
     }
 
-    /// What bets on bugs need of each place. Laws do not depend on what was bet, so threads share
-    /// the places first; then they share the bets, each of which goes through all places.
+    /// What bets on bugs need to know at each position. Distributions do not depend on the bets, so
+    /// threads first share the positions. Then they share the bets, each of which goes through all
+    /// positions.
     fn seen(
         &self,
         part: &[Token],
-        laws: &TextLaws,
-        before: Option<&LawsBefore>,
+        dists: &SequenceDists,
+        before: Option<&PreviousDists>,
     ) -> Vec<OnceLock<Vec<Option<BugAtToken>>>> {
         let seen = part.iter().map(|_| OnceLock::new()).collect::<Vec<_>>();
         (self.threads.0)(part.len(), &|at| {
@@ -141,24 +142,24 @@ impl TokenAudit {
             chance.begin_round(number as u64);
             let site = Site { purpose: Purpose::Target, node: 0 };
             let drawn = is_kept(number, number + 1).then(|| chance.uniform(site));
-            let place = PlaceMasses::of(&laws.place(at, before));
-            let bugs = self.bets.iter().map(|bet| (bet.bug.law)(&place));
-            let bugs = bugs.map(|law| law.map(|law| law.at(part[at], &place, drawn)));
+            let position = PositionMasses::of(&dists.position(at, before));
+            let bugs = self.bets.iter().map(|bet| (bet.bug.distribution)(&position));
+            let bugs = bugs.map(|dist| dist.map(|dist| dist.at(part[at], &position, drawn)));
             seen[at].get_or_init(|| bugs.collect());
         });
         seen
     }
 
-    /// Ends a text.
+    /// Ends the sequence.
     pub fn end(&mut self) {
-        self.texts += 1;
+        self.sequences += 1;
         let learnt = self.learnt.iter().map(|bet| bet.wealth.log());
         let logs = self.bets.iter().map(|bet| bet.wealth.log()).chain(learnt).collect::<Vec<_>>();
         self.best = self.best.max(log_mean_exp(&logs));
     }
 }
 
-/// A bet, while it is placed.
+/// A bet while it is being placed.
 enum EitherBet<'b> {
     Known((usize, &'b mut Bet)),
     Learnt(&'b mut LearntBet),

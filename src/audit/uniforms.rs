@@ -1,19 +1,19 @@
-//! Laws of decoders that use one uniform number twice. A token is drawn as the one whose interval
-//! of the cumulative law, in the order of tokens, contains the number.
+//! Distributions of decoders that use one uniform number twice. A draw gives the token whose
+//! interval of the cumulative distribution, in token order, contains the number.
 
 use super::masses::support;
 
-/// Where each token of a law has its interval.
-fn intervals(law: &[f64]) -> impl Iterator<Item = (usize, [f64; 2])> + '_ {
-    support(law).scan(0.0, |end, (token, mass)| {
+/// The interval of each token.
+fn intervals(dist: &[f64]) -> impl Iterator<Item = (usize, [f64; 2])> + '_ {
+    support(dist).scan(0.0, |end, (token, mass)| {
         let begin = *end;
         *end += mass;
         Some((token, [begin, *end]))
     })
 }
 
-/// Accepted with the number that has drawn the token: x is kept if it lies in x's interval and
-/// below p/q.
+/// Acceptance by the number that drew the token: x is kept if the number lies in the interval of x
+/// and below p/q.
 pub(super) fn accepted_with_number_of_draft(target: &[f64], draft: &[f64]) -> Vec<f64> {
     let mut accepted = vec![0.0; target.len()];
     for (token, [begin, end]) in intervals(draft) {
@@ -23,27 +23,27 @@ pub(super) fn accepted_with_number_of_draft(target: &[f64], draft: &[f64]) -> Ve
     accepted
 }
 
-/// The residual, drawn with the number that has rejected the token: it is above p/q of that token.
-/// The law has the mass of all rejections.
+/// The residual drawn with the number that rejected the token, which lies above p/q of that token.
+/// The result has the mass of all rejections.
 pub(super) fn residual_with_number_of_accept(
     residual: &[f64],
     (target, draft): (&[f64], &[f64]),
 ) -> Vec<f64> {
-    // Tokens by the number from which on they are rejected, with the sum of q up to each.
+    // Tokens with the number above which they are rejected, and their q.
     let mut rejected = support(draft).map(|(x, q)| (target[x] / q, q)).collect::<Vec<_>>();
     rejected.retain(|(ratio, _)| *ratio < 1.0);
     rejected.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let mut steps = rejected.into_iter().peekable();
-    let (mut height, mut law) = (0.0, vec![0.0; residual.len()]);
+    let (mut height, mut dist) = (0.0, vec![0.0; residual.len()]);
     for (token, [mut begin, end]) in intervals(residual) {
         let end = end.min(1.0);
-        // The density of rejecting numbers is a staircase.
+        // The density of rejecting numbers is a step function.
         while let Some((ratio, q)) = steps.next_if(|(ratio, _)| *ratio < end) {
             let at = ratio.max(begin);
-            law[token] += height * (at - begin);
+            dist[token] += height * (at - begin);
             (begin, height) = (at, height + q);
         }
-        law[token] += height * (end - begin).max(0.0);
+        dist[token] += height * (end - begin).max(0.0);
     }
-    law
+    dist
 }

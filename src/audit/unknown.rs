@@ -1,64 +1,64 @@
-//! What bets look at that no known bug has told of.
+//! The groupings of bets on unknown bugs.
 
-use super::groups::{Grouped, TextPast, grouped, ranges};
-use super::laws::PlaceLaws;
+use super::distributions::PositionDists;
+use super::groups::{Grouped, PastTokens, grouped, ranges};
 use super::masses::dense;
 use crate::distribution::Token;
 
-/// What a bet looks at.
+/// What a learning bet looks at.
 #[derive(Debug, Clone, Copy)]
 pub struct UnknownBug {
     /// The name of the bet.
     pub name: &'static str,
     /// What it finds.
     pub summary: &'static str,
-    /// The groups of a place, and that of its token; `None` if laws that they need are not known.
-    pub(super) groups: fn(&PlaceLaws<'_>, &TextPast, Token) -> Option<Grouped>,
+    /// The groups of a position and that of its token; `None` if it needs an unknown distribution.
+    pub(super) groups: fn(&PositionDists<'_>, &PastTokens, Token) -> Option<Grouped>,
 }
 
-/// All bets that learn.
+/// All learning bets.
 pub const UNKNOWN_BUGS: &[UnknownBug] = &[
     UnknownBug {
         name: "by_probability",
-        summary: "a bug of no list, by which p decides what comes too often",
-        groups: |laws, _, token| Some(ranges(laws.target, |_, p| p, token)),
+        summary: "an unknown bug whose error depends on p",
+        groups: |dists, _, token| Some(ranges(dists.target, |_, p| p, token)),
     },
     UnknownBug {
         name: "by_ratio",
-        summary: "a bug of no list, by which q/p decides what comes too often",
-        groups: |laws, _, token| {
-            let draft = laws.draft?;
-            // Where q is nearly p, other arithmetic would order the tokens otherwise.
-            Some(ranges(laws.target, |token, p| (1e3 * draft.p(token) / p).round(), token))
+        summary: "an unknown bug whose error depends on q/p",
+        groups: |dists, _, token| {
+            let draft = dists.draft?;
+            // Where q is close to p, rounding differences would change the order of the tokens.
+            Some(ranges(dists.target, |token, p| (1e3 * draft.p(token) / p).round(), token))
         },
     },
     UnknownBug {
         name: "by_token",
-        summary: "a bug of no list, by which some tokens come too often or too seldom",
-        groups: |laws, _, token| {
-            Some(Grouped { masses: dense(laws.target), own: vec![(token as usize, 1.0)] })
+        summary: "an unknown bug that draws some tokens too often or too rarely",
+        groups: |dists, _, token| {
+            Some(Grouped { masses: dense(dists.target), own: vec![(token as usize, 1.0)] })
         },
     },
     UnknownBug {
         name: "by_repeat",
-        summary: "a bug of no list, which tells tokens apart that the text has already",
-        groups: |laws, past, token| {
+        summary: "an unknown bug that treats tokens that occurred before differently",
+        groups: |dists, past, token| {
             let last = past.tokens.len().saturating_sub(1);
             let recent = last.saturating_sub(15);
             let sets = [&past.tokens[last..], &past.tokens[recent..last]];
             let near = |token| sets.iter().position(|set| set.contains(&token));
             let group = |token| near(token).or(past.taken.contains(&token).then_some(2));
-            Some(grouped::<3>(laws.target, past.taken.iter(), group, token))
+            Some(grouped::<3>(dists.target, past.taken.iter(), group, token))
         },
     },
     UnknownBug {
         name: "by_rejection",
-        summary: "a bug of no list, which tells tokens apart that were drafted and not taken",
-        groups: |laws, past, token| {
-            laws.draft?;
+        summary: "an unknown bug that treats rejected tokens differently",
+        groups: |dists, past, token| {
+            dists.draft?;
             let sets = [&past.taken, &past.not_taken];
             let group = |token| sets.iter().position(|set| set.contains(&token));
-            Some(grouped::<2>(laws.target, past.taken.union(&past.not_taken), group, token))
+            Some(grouped::<2>(dists.target, past.taken.union(&past.not_taken), group, token))
         },
     },
 ];

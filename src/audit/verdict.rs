@@ -1,4 +1,4 @@
-//! What an audit says.
+//! The verdict of an audit.
 
 use serde::Serialize;
 
@@ -8,43 +8,44 @@ use super::learnt::LearntBet;
 use super::tokens::TokenAudit;
 use super::wealth::log10;
 
-/// What is called a refutation.
+/// When an audit refutes the completions.
 #[derive(Debug, Clone, Copy)]
 pub struct AuditLimits {
-    /// How often exact texts may be refuted.
+    /// The probability with which exact completions may be refuted.
     pub level: f64,
-    /// Gaps of logits that other arithmetic may reverse: tokens of probability 0 with no larger
-    /// one are no evidence.
+    /// Gap between logits that rounding differences may reverse. A token of probability 0 within
+    /// this gap is no evidence.
     pub tie: f64,
 }
 
 /// The verdict of an audit. `docs/audit.md` describes the fields.
 #[derive(Debug, Clone, Serialize)]
 pub struct AuditVerdict {
-    /// Texts that were read.
-    pub texts: usize,
-    /// Their tokens.
+    /// Number of sequences that were read.
+    #[serde(rename = "texts")]
+    pub sequences: usize,
+    /// Number of their tokens.
     pub tokens: usize,
-    /// How often exact texts may be refuted.
+    /// The probability with which exact completions may be refuted.
     pub level: f64,
-    /// Whether these are.
+    /// Whether the completions are refuted.
     pub refuted: bool,
-    /// log₁₀ of the largest wealth of a bet that is divided between all bugs.
+    /// log₁₀ of the largest wealth of a bet that is split over all bugs.
     pub log10_e: f64,
-    /// The same for the texts without speculation.
+    /// The same for the completions without speculation.
     pub plain_log10_e: Option<f64>,
     /// Tokens with p = 0 that are within a tie of one with p > 0.
     pub ties: usize,
-    /// Other tokens that the target's law does not have.
+    /// Other tokens with p = 0.
     pub impossible: usize,
     /// The first of them.
     #[serde(skip)]
     pub first_impossible: Option<ImpossibleToken>,
-    /// The bug whose bet won most, if it refutes the texts by itself.
+    /// The bug whose bet won most, if that bet alone refutes the completions.
     pub bug: Option<&'static str>,
-    /// The bets that could be placed, the best first.
+    /// The bets that could be placed, best first.
     pub bets: Vec<AuditedBug>,
-    /// The bugs on which none could be.
+    /// The bugs on which no bet could be placed.
     pub not_placed: Vec<&'static str>,
 }
 
@@ -57,29 +58,28 @@ pub struct AuditedBug {
     pub summary: &'static str,
     /// Where it was seen or reported.
     pub seen: &'static str,
-    /// How many tokens the bet was placed on.
+    /// Number of tokens that the bet was placed on.
     pub tokens: usize,
-    /// log₁₀ of the most that it ever had.
+    /// log₁₀ of its largest wealth.
     pub log10_e: f64,
-    /// The share of the bug that explains the texts best.
+    /// The share of the bug that explains the completions best.
     pub strength: f64,
-    /// Total variation per token of the whole bug.
+    /// Total variation per token of the full bug.
     pub tv: f64,
-    /// What the total variation in this direction is below, at the level.
+    /// Upper bound on the total variation in this direction, at the level.
     pub tv_bound: Option<f64>,
-    /// What it must be so that nine of ten such audits refute it.
+    /// The total variation that nine of ten such audits would refute.
     pub tv_detectable: Option<f64>,
 }
 
 impl AuditVerdict {
-    /// The verdict at a level, given an audit of the same program without speculation, if there
-    /// is one.
+    /// The verdict at a level; `plain` is an audit of the same program without speculation.
     pub fn of(own: &TokenAudit, plain: Option<&TokenAudit>, limits: AuditLimits) -> Self {
         let AuditLimits { level, tie } = limits;
         let (placed, missing): (Vec<&Bet>, Vec<&Bet>) =
             own.bets.iter().partition(|bet| bet.tokens > 0);
         let needed = (1.0 / level).ln();
-        // Other arithmetic shows in plain texts, too; only what is beyond it counts.
+        // Rounding differences show in plain completions, too; only what exceeds them counts.
         let floor = plain.map_or(0.0, |plain| plain.best.max(0.0));
         let impossible = limits.impossible(own);
         let floor_impossible = plain.is_some_and(|plain| !limits.impossible(plain).is_empty());
@@ -92,7 +92,7 @@ impl AuditVerdict {
         bets.sort_by(|a, b| b.log10_e.total_cmp(&a.log10_e));
         let best = bets.first().filter(|bet| refuted && bet.log10_e >= log10(needed));
         Self {
-            texts: own.texts,
+            sequences: own.sequences,
             tokens: own.tokens,
             level,
             refuted,
@@ -112,7 +112,7 @@ impl AuditVerdict {
     }
 }
 
-/// A bet that learns has no law of its own, of which a share could be excluded.
+/// A learning bet has no fixed distribution, so no share of it can be excluded.
 fn unknown_bug(bet: &LearntBet) -> AuditedBug {
     AuditedBug {
         bug: bet.bug.name,

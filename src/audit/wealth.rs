@@ -1,15 +1,16 @@
 //! Bets against exactness.
 //!
-//! If x was drawn from p, b(x)/p(x) has a mean of at most 1 for every law b that depends on the
-//! past alone, and Π (1 + λ (b/p − 1)) with λ in [0, 1] is a non-negative supermartingale: it
-//! exceeds c at any time with probability 1/c at most (Ville 1939; Waudby-Smith and Ramdas 2024,
-//! arXiv 2010.09686). The same product inverted is one if x was drawn from (1 − λ) p + λ b, which
-//! bounds λ from above.
+//! If x was drawn from p, b(x)/p(x) has mean at most 1 for every distribution b that depends on the
+//! past alone. So Π (1 + λ (b/p − 1)) with λ in [0, 1] is a non-negative supermartingale: it ever
+//! exceeds c with probability at most 1/c (Ville 1939; Waudby-Smith and Ramdas 2024, arXiv
+//! 2010.09686). If x was drawn from (1 − λ) p + λ b, the inverse of the product is such a
+//! supermartingale, which gives an upper bound on λ.
 
-/// How many strengths a bet is divided between.
+/// Number of strengths that a bet is split over.
 pub(super) const STRENGTHS: usize = 28;
 
-/// How much is bet: shares of the bug in an otherwise exact decoder, from 1 down, three per octave.
+/// Strength number `at`: a share of the bug in an otherwise exact decoder, from 1 down, three per
+/// octave.
 pub(super) fn strength(at: usize) -> f64 {
     f64::powf(2.0, -(at as f64) / 3.0)
 }
@@ -19,8 +20,7 @@ pub(super) fn strength(at: usize) -> f64 {
 pub struct Wealth {
     logs: [f64; STRENGTHS],
     least: [f64; STRENGTHS],
-    /// The logarithm of the largest wealth so far, of a bet that is divided between all
-    /// strengths.
+    /// The logarithm of the largest wealth so far of a bet that is split over all strengths.
     best: f64,
 }
 
@@ -40,32 +40,32 @@ impl Wealth {
         self.best = self.best.max(self.log());
     }
 
-    /// The logarithm of what a bet has that is divided between all strengths.
+    /// The logarithm of the wealth of a bet that is split over all strengths.
     pub fn log(&self) -> f64 {
         log_mean_exp(&self.logs)
     }
 
-    /// The logarithm of the most that it ever had.
+    /// The logarithm of its largest wealth so far.
     pub fn best(&self) -> f64 {
         self.best
     }
 
-    /// The share of the bug under which the tokens are most probable; 0 if none is better than
-    /// exactness.
+    /// The share of the bug under which the tokens are most probable; 0 if exactness explains them
+    /// best.
     pub fn strength(&self) -> f64 {
         let best = self.logs.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
         best.filter(|(_, log)| **log > 0.0).map_or(0.0, |(at, _)| strength(at))
     }
 
-    /// The smallest share that the tokens refute at a level, with all larger ones; `None` if they
-    /// refute none.
+    /// The smallest share that the tokens refute at a level, together with all larger ones; `None`
+    /// if they refute none.
     pub fn bound(&self, level: f64) -> Option<f64> {
         let refuted = self.least.iter().take_while(|least| -**least >= (1.0 / level).ln()).count();
         refuted.checked_sub(1).map(strength)
     }
 }
 
-/// A natural logarithm as one to base 10.
+/// Converts a natural logarithm to base 10.
 pub(super) fn log10(natural: f64) -> f64 {
     natural / std::f64::consts::LN_10
 }

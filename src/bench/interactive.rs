@@ -20,7 +20,7 @@ use crate::machine::MachineClock;
 use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 use crate::pool::Pool;
 use crate::sampling::{Logits, Sampler, SamplingParams};
-use crate::tape::{TapeEnd, TapeText, Teacher, log_probs};
+use crate::tape::{TapeEnd, TapeSequence, Teacher, log_probs};
 use crate::tree::{Draft, Row};
 
 /// The largest batch that can be asked for.
@@ -128,7 +128,7 @@ fn timed(stopwatch: &Stopwatch<'_>, task: &mut super::sample::TimedCall<'_>) -> 
 /// Reads a text of `tokens` tokens as `specdec tape score` does.
 fn score(model: &dyn LanguageModel, tokens: usize) -> Result<(), crate::error::Error> {
     let all = text(model, tokens + 1);
-    let read = TapeText {
+    let read = TapeSequence {
         prompt: String::new(),
         category: String::new(),
         repeat: 0,

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::MOST_TOKENS;
+use super::MAX_K;
 use super::rounds::PromptRounds;
 use crate::statistics::Ratio;
 
@@ -20,7 +20,7 @@ pub(super) struct CheckCosts {
     pub plain_outside: Option<f64>,
 }
 
-/// What is expected of a K.
+/// The forecast for one K.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LengthForecast {
     /// K.
@@ -31,16 +31,16 @@ pub struct LengthForecast {
     pub tokens_per_round: Option<f64>,
     /// Speedup over plain decoding; none if a cost could not be measured.
     pub speedup: Option<f64>,
-    /// The lower end of the 95 % interval of the speedup for other prompts like these, given
-    /// the costs; none with too few prompts.
+    /// The lower end of the 95 % interval of the speedup over prompts, given the costs; none with
+    /// too few prompts.
     pub lo: Option<f64>,
     /// Its upper end.
     pub hi: Option<f64>,
 }
 
-/// The forecasts for K from 1 to [`MOST_TOKENS`].
+/// The forecasts for K from 1 to [`MAX_K`].
 pub(super) fn forecasts(costs: &CheckCosts, prompts: &[PromptRounds]) -> Vec<LengthForecast> {
-    (1..=MOST_TOKENS).map(|length| forecast(costs, prompts, length)).collect()
+    (1..=MAX_K).map(|length| forecast(costs, prompts, length)).collect()
 }
 
 fn forecast(costs: &CheckCosts, prompts: &[PromptRounds], length: usize) -> LengthForecast {
@@ -102,7 +102,7 @@ mod tests {
     /// Passes of 10 µs and 1 µs more for every further row, 2 µs per drafted token.
     fn costs() -> CheckCosts {
         CheckCosts {
-            passes: Some((0..=MOST_TOKENS).map(|m| 10.0 + m as f64).collect()),
+            passes: Some((0..=MAX_K).map(|m| 10.0 + m as f64).collect()),
             draft: Some(2.0),
             outside: Some(1.0),
             plain_outside: Some(2.0),

@@ -1,5 +1,5 @@
-//! Whether a draft can make a target faster on this machine, from a minute or two of measuring:
-//! times of passes, and how much of the drafts the target accepts on a few prompts.
+//! Whether a draft can make a target faster on this machine, from one or two minutes of
+//! measurements: the times of passes, and the acceptance of drafts on a few prompts.
 
 mod forecast;
 mod rounds;
@@ -25,11 +25,11 @@ use crate::model::{Codec, LanguageModel};
 use crate::pool::Pool;
 
 /// The largest K that is considered.
-pub const MOST_TOKENS: usize = 8;
+pub const MAX_K: usize = 8;
 /// Prompts that are continued without drafts, for the time outside passes.
 const PLAIN_PROMPTS: usize = 2;
 
-/// What is to be checked.
+/// What to check.
 #[derive(Debug)]
 pub struct CheckSetup<'a> {
     /// The target.
@@ -44,11 +44,11 @@ pub struct CheckSetup<'a> {
     pub prompts: &'a [Vec<Token>],
     /// New tokens per prompt.
     pub max_tokens: usize,
-    /// Time for the passes.
+    /// Time budget for the passes.
     pub budget: Duration,
 }
 
-/// What was found.
+/// The outcome of a check.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckOutcome {
     /// T(m) in µs for m from 1; none where other work disturbed too many samples.
@@ -61,28 +61,27 @@ pub struct CheckOutcome {
     pub cost_ratio: Option<f64>,
     /// The share of the time in which other work disturbed this machine.
     pub disturbed: f64,
-    /// Number of prompts behind the acceptance.
+    /// Number of prompts on which acceptance was measured.
     pub prompts: usize,
     /// Number of their rounds.
     pub rounds: usize,
-    /// By K from 1.
+    /// The forecasts by K from 1.
     pub lengths: Vec<LengthForecast>,
-    /// The one with the largest speedup.
+    /// The forecast with the largest speedup.
     pub best: Option<LengthForecast>,
-    /// What follows.
+    /// The verdict.
     pub verdict: CheckVerdict,
 }
 
-/// Measures and concludes.
+/// Measures, and draws the verdict.
 ///
 /// # Errors
 /// If a model fails, the method does not suit the pair, or a prompt leaves no room.
 pub fn check(setup: &CheckSetup<'_>, clock: &dyn Clock) -> Result<CheckOutcome, Error> {
     let watch = Watch::begin(clock);
-    let times =
-        time_passes(setup.target, setup.draft, (CONTEXT, MOST_TOKENS + 1), setup.budget, clock)?;
+    let times = time_passes(setup.target, setup.draft, (CONTEXT, MAX_K + 1), setup.budget, clock)?;
     let plain = MethodSpec { drafter: PLAIN.to_owned(), ..setup.method.clone() };
-    let spec = MethodSpec { num_speculative_tokens: MOST_TOKENS, ..setup.method.clone() };
+    let spec = MethodSpec { num_speculative_tokens: MAX_K, ..setup.method.clone() };
     let few = &setup.prompts[..setup.prompts.len().min(PLAIN_PROMPTS)];
     let plain = setup.continue_each(&plain, few, clock)?;
     let drafted = setup.continue_each(&spec, setup.prompts, clock)?;

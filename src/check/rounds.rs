@@ -1,6 +1,6 @@
-//! What the rounds of a few texts tell about drafts and times.
+//! Acceptance and times in the rounds of a few completions.
 
-use super::{CheckSetup, MOST_TOKENS};
+use super::{CheckSetup, MAX_K};
 use crate::chance::{Request, Seeded};
 use crate::clock::Clock;
 use crate::decode::{Generation, Method, Observer, StopRules, generate};
@@ -22,18 +22,18 @@ pub(super) struct SeenRound {
     pub outside_us: f64,
 }
 
-/// The rounds of a prompt that could propose as many tokens as any.
+/// The rounds of a prompt that could draft the maximum number of tokens.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PromptRounds {
     pub rounds: Vec<SeenRound>,
-    /// Tokens that the text may still get.
+    /// Tokens that the completion may still get.
     pub left: usize,
 }
 
 impl Observer for PromptRounds {
     fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
-        // Near its end a text leaves room for fewer tokens, which says nothing about drafts.
-        if self.left > MOST_TOKENS {
+        // Near its end a completion leaves room for fewer tokens, which says nothing about drafts.
+        if self.left > MAX_K {
             self.rounds.push(SeenRound {
                 proposed: event.draft.len(),
                 accepted: event.verdict.path.len(),

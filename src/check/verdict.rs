@@ -10,9 +10,9 @@ use super::LengthForecast;
 pub enum CheckVerdict {
     /// It does, for prompts like these.
     Faster,
-    /// The prompts do not tell.
+    /// These prompts do not decide it.
     Undecided,
-    /// It does not, with any K.
+    /// It does not pay with any K.
     Slower,
     /// Too few prompts for an interval.
     TooFewPrompts,
@@ -49,7 +49,7 @@ impl CheckVerdict {
         let best = best.unwrap_or_default();
         match self {
             Self::Faster => format!("it is faster: {best}"),
-            Self::Undecided => format!("these prompts do not tell; the best is {best}"),
+            Self::Undecided => format!("these prompts do not decide it; the best is {best}"),
             Self::Slower => format!("no K is faster than plain decoding here; the best is {best}"),
             Self::TooFewPrompts => format!("too few prompts for an interval; the best is {best}"),
             Self::Disturbed => "no conclusion: other work disturbed this machine; try again when \
@@ -82,7 +82,7 @@ mod tests {
         };
         let faster = of(Some((1.1, 1.3)), false);
         assert_eq!(faster, "it is faster: 1.20x expected [1.10, 1.30] with K = 2");
-        assert!(of(Some((0.9, 1.3)), false).starts_with("these prompts do not tell"));
+        assert!(of(Some((0.9, 1.3)), false).starts_with("these prompts do not decide it"));
         assert!(of(Some((0.7, 0.9)), false).starts_with("no K is faster"));
         assert!(of(None, false).starts_with("too few prompts"));
         assert!(of(Some((1.1, 1.3)), true).starts_with("no conclusion"));

@@ -36,7 +36,7 @@ Other work on the machine makes every time longer: a disturbed check gives no ve
 pub(super) struct CheckArgs {
     #[command(flatten)]
     models: ModelArgs,
-    /// Drafter, which proposes tokens (see `specdec list`)
+    /// Drafter, which proposes the tokens (see `specdec list`)
     #[arg(long, value_name = "NAME", default_value = "model")]
     drafter: String,
     #[command(flatten)]
@@ -216,7 +216,7 @@ impl CheckedModel {
         let ends = self.end_tokens.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         let ends = if ends.is_empty() { "none".to_owned() } else { ends };
         let invariant = if self.row_invariant { "row-invariant" } else { "not row-invariant" };
-        writeln!(text, "         {invariant}; tokens that end a text: {ends}")?;
+        writeln!(text, "         {invariant}; end tokens: {ends}")?;
         self.note.iter().try_for_each(|note| writeln!(text, "         {note}"))
     }
 }

@@ -1,4 +1,5 @@
-//! `specdec tune`: finds the fastest way to decode by forecasts, measures it, and shows both.
+//! `specdec tune`: finds the fastest decoding configurations by forecasts, measures them, and shows
+//! both.
 
 use std::fmt::Write;
 use std::fs;
@@ -25,12 +26,12 @@ use crate::machine::MachineClock;
 use crate::params::{Params, Value};
 use crate::recording::{MODEL, Recording, Scoring, TapeFile, TapePrompt, canonical};
 use crate::report;
-use crate::tape::{ChainLaw, Tape, TapeDrafter, TapeModel};
+use crate::tape::{AcceptanceRule, Tape, TapeDrafter, TapeModel};
 use crate::terminal;
 
-/// How many ways to decode are measured.
+/// Number of configurations that are measured.
 const MEASURED: usize = 3;
-/// The temperatures of the draft that are tried, as shares of the target's.
+/// The temperatures of the draft to try, as shares of the target's.
 const COOLER: [f64; 2] = [0.7, 0.85];
 
 /// Options of `specdec tune`.
@@ -41,10 +42,10 @@ Examples:
   specdec tune --target models/big --draft models/small --prompts my-prompts.jsonl \\
       --temperature 0.7 --out tuned
 
-Records texts of the target, lets the draft model and two lookups read them, times passes, and
-forecasts every drafter, rule and K. Then it measures the three ways to decode that are forecast
-to be the fastest, taking turns with plain decoding, and prints forecast beside measurement. The
-folder keeps the tape, the costs, the experiment and its results.")]
+Records completions of the target, scores them with the draft model and two lookups, times passes,
+and forecasts every drafter, rule and K. Then it measures the three configurations with the fastest
+forecasts, in turns with plain decoding, and prints forecasts and measurements. The folder keeps the
+tape, the costs, the experiment and its results.")]
 pub(super) struct TuneArgs {
     #[command(flatten)]
     models: WrittenPair,
@@ -57,7 +58,7 @@ pub(super) struct TuneArgs {
     /// Number of prompts, chosen by the seed [default: all]
     #[arg(long, value_name = "N", value_parser = count)]
     limit: Option<usize>,
-    /// New tokens per text
+    /// Maximum number of new tokens per completion
     #[arg(long, short = 'n', value_name = "N", default_value_t = 64, value_parser = count)]
     max_tokens: usize,
     /// Time budget for the passes, for each of three lengths of context
@@ -83,10 +84,10 @@ pub(super) fn run(args: &TuneArgs) -> Result<()> {
     fs::write(&file, args.experiment(&["drafter = \"prompt_lookup\"".to_owned()])?)
         .with_context(cannot)?;
     let ready = prepare(&file, &args.overrides).inspect_err(|_| {
-        // Nothing is lost with what was just begun, and the next try needs the name.
+        // The new folder holds nothing of value, and the next attempt needs its name.
         let _ = fs::remove_dir_all(&args.out);
     })?;
-    terminal::say("recording texts, and what drafters say of them");
+    terminal::say("recording completions, and scoring them with drafters");
     let tape = args.tape(&ready)?;
     terminal::say("timing passes");
     let costs = args.costs(&ready, &tape)?;
@@ -98,7 +99,7 @@ pub(super) fn run(args: &TuneArgs) -> Result<()> {
     let measure = RunArgs::of(file.clone(), args.out.join("results"));
     let folder = run::measured(&measure)?;
     let gaps = gaps(&tape, &cells, &report::load(&folder)?)?;
-    let own = gaps.iter().map(|gap| told(with_own_costs(&tape, &folder, gap)));
+    let own = gaps.iter().map(|gap| or_warning(with_own_costs(&tape, &folder, gap)));
     let own = own.collect::<Vec<_>>();
     output::write(&table(&gaps, &own)?)
 }
@@ -109,19 +110,20 @@ fn with_costs(tape: &Tape, table: &CostTable) -> Vec<ForecastCell> {
     forecast_cells(tape, &[], Some(&Costed { table, settings }))
 }
 
-/// The speedup of a cell that the tape forecasts with what passes cost in the run itself: what
-/// is left between it and the measured one is not due to the costs.
+/// The speedup of a cell that the tape forecasts with what passes cost in the run itself. The rest
+/// of the difference from the measured speedup is not due to the costs.
 ///
 /// # Errors
-/// If the run does not tell what its passes cost.
+/// If the run does not show what its passes cost.
 fn with_own_costs(tape: &Tape, folder: &Path, gap: &ForecastGap) -> Result<Option<f64>> {
     let costs = CostTable::read(&write_costs(folder, &gap.drafter)?)?;
     let again = gaps(tape, &with_costs(tape, &costs), &report::load(folder)?)?;
     Ok(again.iter().find(|own| own.cell == gap.cell).and_then(|own| own.forecast_speedup))
 }
 
-/// The speedup; what is measured is shown without it, too, with the reason why it is missing.
-fn told(speedup: Result<Option<f64>>) -> Option<f64> {
+/// The speedup; if it is missing, a warning gives the reason, and the measurement is shown without
+/// it.
+fn or_warning(speedup: Result<Option<f64>>) -> Option<f64> {
     speedup.unwrap_or_else(|error| {
         terminal::say(format_args!("warning: no speedup with the run's costs: {error:#}"));
         None
@@ -129,11 +131,12 @@ fn told(speedup: Result<Option<f64>>) -> Option<f64> {
 }
 
 impl TuneArgs {
-    /// An experiment with a table [[sweep]] for each of these ways to decode.
+    /// An experiment with a table [[sweep]] for each of these configurations.
     fn experiment(&self, sweeps: &[String]) -> Result<String> {
         let quoted = |text: &str| toml::Value::from(text).to_string();
         let mut text = String::new();
-        writeln!(text, "question = \"Is what the forecast calls fastest the fastest here?\"")?;
+        let question = "Is the configuration with the fastest forecast the fastest?";
+        writeln!(text, "question = \"{question}\"")?;
         writeln!(text, "target = {}", quoted(&self.models.target))?;
         if let Some(draft) = self.models.draft() {
             writeln!(text, "draft = {}", quoted(draft))?;
@@ -155,7 +158,7 @@ impl TuneArgs {
         Ok(text)
     }
 
-    /// Records the texts of the experiment's prompts, and lets drafters read them.
+    /// Records completions of the experiment's prompts, and scores them with drafters.
     fn tape(&self, ready: &Ready) -> Result<Tape> {
         let (target, codec) = (&*ready.pair.target.model, &*ready.pair.target.codec);
         let texts = Texts::new(codec, read_text);
@@ -172,7 +175,7 @@ impl TuneArgs {
             samplings: vec![self.sampling.target()?],
             prompts: prompts.collect(),
             repeats: 1,
-            // Another seed than that of the run, which must not be forecast from its own texts.
+            // Not the seed of the run, which must not be forecast from its own completions.
             seed: plan.seed + 1,
             max_tokens: plan.max_tokens,
             ignore_eos: plan.ignore_eos,
@@ -193,7 +196,7 @@ impl TuneArgs {
             let (model, length) = (None, None);
             canonical(TapeDrafter { drafter: name.to_owned(), model, length, params, most })
         };
-        let most = Some(crate::forecasting::MOST_K);
+        let most = Some(crate::forecasting::MAX_K);
         let mut all = vec![
             drafter("prompt_lookup", Params::default(), most)?,
             drafter("suffix_automaton", Params::default(), most)?,
@@ -212,13 +215,13 @@ impl TuneArgs {
         Ok(all)
     }
 
-    /// Times passes at the shortest, the median and the longest context of the texts.
+    /// Times passes at the shortest, the median and the longest context of the sequences.
     fn costs(&self, ready: &Ready, tape: &Tape) -> Result<CostTable> {
         let (target, draft) = (&*ready.pair.target.model, ready.pair.draft_model());
         let (budget, clock) = (Duration::from_secs(self.seconds), MachineClock::default());
-        let ends = tape.texts.iter().flat_map(|text| {
-            let prompt = text.prompt_tokens.len();
-            [prompt, prompt + text.tokens.len()]
+        let ends = tape.sequences.iter().flat_map(|sequence| {
+            let prompt = sequence.prompt_tokens.len();
+            [prompt, prompt + sequence.tokens.len()]
         });
         let mut contexts = ends.collect::<Vec<_>>();
         contexts.sort_unstable();
@@ -242,16 +245,15 @@ impl TuneArgs {
     }
 }
 
-/// The ways to decode that are forecast to be the fastest; of those that differ in K or the rule
-/// alone, the best.
+/// The configurations with the fastest forecasts; of those with the same drafter, only the best.
 fn fastest(cells: &[ForecastCell]) -> Vec<&ForecastCell> {
     let rate = |cell: &ForecastCell| cell.speedup(0).and_then(|ratio| ratio.value()).unwrap_or(0.0);
     let mut ranked =
-        cells.iter().filter(|cell| cell.way.law != ChainLaw::Match).collect::<Vec<_>>();
+        cells.iter().filter(|cell| cell.config.rule != AcceptanceRule::Match).collect::<Vec<_>>();
     ranked.sort_by(|a, b| rate(b).total_cmp(&rate(a)));
     let mut chosen = Vec::<&ForecastCell>::new();
     for cell in ranked {
-        if chosen.iter().all(|known| known.way.drafter != cell.way.drafter) {
+        if chosen.iter().all(|known| known.config.drafter != cell.config.drafter) {
             chosen.push(cell);
         }
     }
@@ -261,7 +263,7 @@ fn fastest(cells: &[ForecastCell]) -> Vec<&ForecastCell> {
 
 /// The axes of a cell.
 fn sweep(tape: &Tape, cell: &ForecastCell) -> String {
-    let drafter = &tape.drafters[cell.way.drafter];
+    let drafter = &tape.drafters[cell.config.drafter];
     let set = drafter.params.iter().map(|(key, value)| match value {
         Value::Text(text) => format!("\n{key} = {}", toml::Value::from(text.as_str())),
         other => format!("\n{key} = {other}"),
@@ -269,13 +271,13 @@ fn sweep(tape: &Tape, cell: &ForecastCell) -> String {
     format!(
         "drafter = \"{}\"\nverifier = \"{}\"\nnum_speculative_tokens = {}{}",
         drafter.drafter,
-        cell.way.law.verifier(),
-        cell.way.k,
+        cell.config.rule.verifier(),
+        cell.config.k,
         set.collect::<String>()
     )
 }
 
-/// Forecast beside measurement; `own` are the speedups with the costs of the run itself.
+/// Forecasts and measurements; `own` are the speedups with the costs of the run itself.
 fn table(gaps: &[ForecastGap], own: &[Option<f64>]) -> Result<String> {
     let mut text = String::new();
     writeln!(text, "                                  tokens per round    speedup")?;

@@ -1,4 +1,4 @@
-//! Forecasts beside what a run measured, prompt by prompt.
+//! Forecasts compared with the measurements of a run, prompt by prompt.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::sampling::SamplingParams;
 use crate::statistics::{Ratio, Sample, WIDE_Z, acceptance, by_prompt};
 use crate::tape::{Tape, TapeDrafter, TapeModel};
 
-/// A cell of a run, and what the tape said of it. `docs/tape.md` describes the columns.
+/// A cell of a run with its forecast. `docs/tape.md` describes the columns.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[allow(missing_docs)]
 pub struct ForecastGap {
@@ -35,23 +35,23 @@ pub struct ForecastGap {
     pub measured_speedup: Option<f64>,
 }
 
-/// Sums of a prompt on both sides.
+/// Sums of a prompt in the forecast and in the run.
 #[derive(Debug, Clone, Copy, Default)]
 struct BothSides {
     forecast: [f64; 2],
     measured: [f64; 2],
 }
 
-/// Compares the forecasts of τ with those of a run's cells that are chains of fixed K, one
-/// after the other.
+/// Compares the forecasts of τ with the measurements of a run, for its cells with chains of a fixed
+/// K.
 ///
 /// # Errors
-/// If the run is of another target, or has no such cell.
+/// If the run has another target, or no such cell.
 pub fn gaps(tape: &Tape, cells: &[ForecastCell], results: &Results) -> Result<Vec<ForecastGap>> {
     let target = &tape.header.target;
     if !same(target, &results.plan.target) {
         bail!(
-            "the texts of the tape are {}'s, and the run's {}'s",
+            "the sequences of the tape are from {}, and those of the run from {}",
             target.name,
             results.plan.target.name
         );
@@ -67,16 +67,16 @@ pub fn gaps(tape: &Tape, cells: &[ForecastCell], results: &Results) -> Result<Ve
     Ok(found)
 }
 
-/// Whether a forecast is that of a cell.
+/// Whether a forecast belongs to a cell.
 fn is_of(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> bool {
     let method = &cell.method;
-    let drafter = &tape.drafters[own.way.drafter];
-    own.way.tree.is_none()
+    let drafter = &tape.drafters[own.config.drafter];
+    own.config.tree.is_none()
         && method.drafter == drafter.drafter
         && method.length == drafter.length.as_deref().unwrap_or("fixed")
-        && method.verifier == own.way.law.verifier()
-        && method.num_speculative_tokens == own.way.k
-        && method.sampling == tape.header.samplings[own.way.sampling]
+        && method.verifier == own.config.rule.verifier()
+        && method.num_speculative_tokens == own.config.k
+        && method.sampling == tape.header.samplings[own.config.sampling]
         && draft_is(drafter, results.plan.draft.as_ref())
         // Rules for chains have no settings of their own.
         && drafter.params == method.params
@@ -116,7 +116,7 @@ fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Optio
         sampling: cell.method.sampling,
         drafter: cell.method.drafter.clone(),
         verifier: cell.method.verifier.clone(),
-        num_speculative_tokens: own.way.k,
+        num_speculative_tokens: own.config.k,
         prompts: prompts.len(),
         forecast: forecast.value()?,
         measured: measured.value()?,
@@ -133,20 +133,20 @@ fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Optio
     })
 }
 
-/// The number of generations whose rounds or accepted tokens differ from the forecast's, where
-/// chance has no part in them.
+/// Number of generations whose rounds or accepted tokens differ from the forecast, at temperature
+/// 0, where nothing is random.
 fn differing(tape: &Tape, own: &ForecastCell, samples: &[Sample]) -> usize {
-    let mut texts = BTreeMap::new();
-    for (number, text) in tape.texts.iter().enumerate() {
-        if text.sampling == own.way.sampling {
-            texts.insert((&*text.prompt, text.repeat), number);
+    let mut sequences = BTreeMap::new();
+    for (number, sequence) in tape.sequences.iter().enumerate() {
+        if sequence.sampling == own.config.sampling {
+            sequences.insert((&*sequence.prompt, sequence.repeat), number);
         }
     }
     let differs = |sample: &&Sample| {
-        let number = texts.get(&(&*sample.prompt, sample.repeat));
-        let odds = number.and_then(|&number| tape.odds(own.way.drafter, number));
-        let found = odds.map(|odds| odds.forecast(own.way.law, own.way.k));
-        // What the verifier kept behind an end token is no part of the text.
+        let number = sequences.get(&(&*sample.prompt, sample.repeat));
+        let odds = number.and_then(|&number| tape.odds(own.config.drafter, number));
+        let found = odds.map(|odds| odds.forecast(own.config.rule, own.config.k));
+        // Tokens that the verifier kept after an end token are not part of the completion.
         let kept = sample.rounds.iter().map(|round| round.accepted.min(round.emitted));
         let measured = (sample.rounds.len() as f64, kept.sum::<usize>() as f64);
         found.is_none_or(|found| (found.rounds, found.accepted) != measured)

@@ -1,4 +1,4 @@
-//! Which way to decode the forecasts speak for.
+//! The best decoding configuration by forecast.
 
 use serde::Serialize;
 
@@ -11,18 +11,18 @@ use crate::statistics::Ratio;
 pub enum ForecastVerdict {
     /// It does, for prompts like these.
     Faster,
-    /// The prompts do not tell.
+    /// These prompts do not decide it.
     Undecided,
-    /// It does not, with any K.
+    /// It does not pay with any K.
     Slower,
     /// Too few prompts for an interval.
     TooFewPrompts,
-    /// Costs are not known: only acceptance is.
+    /// Costs are unknown; only acceptance is known.
     NoCosts,
 }
 
 /// The cell with the largest speedup at a setting or, without costs, with the most tokens per
-/// round; ties go to the smaller K, then to the rule that comes first.
+/// round. Ties go to the smaller K, then to the rule that comes first.
 pub fn best<'c>(
     cells: impl IntoIterator<Item = &'c ForecastCell>,
     setting: usize,
@@ -33,13 +33,13 @@ pub fn best<'c>(
     };
     let better = |best: &'c ForecastCell, next: &'c ForecastCell| {
         let order = rate(next).total_cmp(&rate(best));
-        let order = order.then(best.way.simplicity().cmp(&next.way.simplicity()));
+        let order = order.then(best.config.simplicity().cmp(&next.config.simplicity()));
         if order.is_gt() { next } else { best }
     };
     cells.into_iter().reduce(better)
 }
 
-/// What follows from the best cell.
+/// The verdict on the best cell.
 pub fn verdict(best: &ForecastCell, setting: usize) -> ForecastVerdict {
     let Some(speedup) = best.speedup(setting) else { return ForecastVerdict::NoCosts };
     match Ratio::interval(&speedup) {

@@ -1,39 +1,39 @@
-//! What each drafter, rule and K takes for the texts of a tape.
+//! Forecasts for every drafter, rule and K on the completions of a tape.
 
 use std::collections::BTreeMap;
 
-use super::MOST_K;
+use super::MAX_K;
 use super::timing::{Costed, DraftedRound, SpentTime};
 use crate::statistics::Ratio;
-use crate::tape::{ChainLaw, Forecast, SiblingKind, Tape, TextOdds, nodes};
+use crate::tape::{AcceptanceRule, Forecast, SequenceOdds, SiblingKind, Tape, nodes};
 
-/// A way to decode, and what it takes, prompt by prompt.
+/// A decoding configuration and its forecast, by prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForecastCell {
-    /// The way.
-    pub way: DecodedWay,
-    /// Number of texts.
-    pub texts: usize,
+    /// The configuration.
+    pub config: DecodingConfig,
+    /// Number of sequences.
+    pub sequences: usize,
     /// By prompt, in the order of their names.
     pub prompts: BTreeMap<String, PromptForecast>,
 }
 
-/// A way to decode.
+/// A decoding configuration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct DecodedWay {
-    /// The sampling setting, by its number on the tape.
+pub struct DecodingConfig {
+    /// Index of the sampling setting on the tape.
     pub sampling: usize,
-    /// The drafter, by its number on the tape.
+    /// Index of the drafter on the tape.
     pub drafter: usize,
-    /// What it drafts, if not chains.
+    /// The tree that it drafts; none for chains.
     pub tree: Option<TreeShape>,
-    /// The rule.
-    pub law: ChainLaw,
+    /// The acceptance rule.
+    pub rule: AcceptanceRule,
     /// K: the largest depth of a draft.
     pub k: usize,
 }
 
-/// A tree in which every node of depth i has as many children.
+/// A tree in which all nodes of the same depth have the same number of children.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TreeShape {
     /// How siblings are chosen.
@@ -50,7 +50,7 @@ impl TreeShape {
     }
 }
 
-/// Sums over the texts of a prompt.
+/// Sums over the sequences of a prompt.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PromptForecast {
     /// Tokens.
@@ -61,20 +61,20 @@ pub struct PromptForecast {
     pub accepted: f64,
     /// Expected drafted tokens.
     pub proposed: f64,
-    /// The fewest and the most that they can be.
+    /// The fewest and the most drafted tokens.
     pub proposed_within: [f64; 2],
     /// Expected rounds by the number of tokens that they draft.
     pub drafts: Vec<f64>,
     /// By position from 1: expected rounds that draft it and accept everything before it.
     pub reached: Vec<f64>,
-    /// Those of them that accept it.
+    /// By position from 1: how many of these rounds accept it.
     pub survived: Vec<f64>,
-    /// The times by setting ([`Costed::settings`]), where costs are known.
+    /// The times by setting ([`Costed::settings`]), if costs are known.
     pub times: Vec<SpentTime>,
 }
 
-/// All ways to decode that the tape tells of: every drafter × rule × K up to [`MOST_K`], and each
-/// of these trees, for every sampling setting; with their times where costs are known.
+/// The forecasts of all configurations that the tape covers: every drafter × rule × K up to
+/// [`MAX_K`], and each of these trees, for every sampling setting; with times if costs are known.
 pub fn forecast_cells(
     tape: &Tape,
     trees: &[TreeShape],
@@ -82,25 +82,25 @@ pub fn forecast_cells(
 ) -> Vec<ForecastCell> {
     let mut cells = BTreeMap::new();
     for drafter in 0..tape.drafters.len() {
-        let ways = ways(tape, drafter, trees);
-        for (number, text) in tape.texts.iter().enumerate() {
+        let configs = configs(tape, drafter, trees);
+        for (number, sequence) in tape.sequences.iter().enumerate() {
             let Some(odds) = tape.odds(drafter, number) else { continue };
-            for way in &ways {
-                let way = DecodedWay { sampling: text.sampling, ..way.clone() };
-                let Some(found) = way.forecast(&odds) else { continue };
-                let empty = |way: &DecodedWay| ForecastCell {
-                    way: way.clone(),
-                    texts: 0,
+            for config in &configs {
+                let config = DecodingConfig { sampling: sequence.sampling, ..config.clone() };
+                let Some(found) = config.forecast(&odds) else { continue };
+                let empty = |config: &DecodingConfig| ForecastCell {
+                    config: config.clone(),
+                    sequences: 0,
                     prompts: BTreeMap::new(),
                 };
-                let cell = cells.entry(way).or_insert_with_key(empty);
-                cell.texts += 1;
-                let sums = cell.prompts.entry(text.prompt.clone()).or_default();
-                sums.add(&odds, &cell.way, &found);
+                let cell = cells.entry(config).or_insert_with_key(empty);
+                cell.sequences += 1;
+                let sums = cell.prompts.entry(sequence.prompt.clone()).or_default();
+                sums.add(&odds, &cell.config, &found);
                 if let Some(costed) = costed {
                     let with_model = tape.drafters[drafter].model.is_some();
-                    let round = |at| cell.way.round(&odds, at, with_model);
-                    let times = costed.times(&found, text.prompt_tokens.len(), round);
+                    let round = |at| cell.config.round(&odds, at, with_model);
+                    let times = costed.times(&found, sequence.prompt_tokens.len(), round);
                     add_to(&mut sums.times, &times);
                 }
             }
@@ -109,35 +109,35 @@ pub fn forecast_cells(
     cells.into_values().collect()
 }
 
-/// The ways to decode with a drafter.
-fn ways(tape: &Tape, drafter: usize, trees: &[TreeShape]) -> Vec<DecodedWay> {
-    let most = tape.drafters[drafter].most.unwrap_or(MOST_K).min(MOST_K);
-    let way = |law, k| DecodedWay { sampling: 0, drafter, tree: None, law, k };
-    let chains = ChainLaw::ALL.into_iter().flat_map(|law| (1..=most).map(move |k| way(law, k)));
-    let trees = trees.iter().map(|tree| DecodedWay {
+/// The configurations with a drafter.
+fn configs(tape: &Tape, drafter: usize, trees: &[TreeShape]) -> Vec<DecodingConfig> {
+    let most = tape.drafters[drafter].most.unwrap_or(MAX_K).min(MAX_K);
+    let config = |rule, k| DecodingConfig { sampling: 0, drafter, tree: None, rule, k };
+    let chains =
+        AcceptanceRule::ALL.into_iter().flat_map(|rule| (1..=most).map(move |k| config(rule, k)));
+    let trees = trees.iter().map(|tree| DecodingConfig {
         tree: Some(tree.clone()),
-        ..way(ChainLaw::Token, tree.children.len())
+        ..config(AcceptanceRule::Token, tree.children.len())
     });
     chains.chain(trees).collect()
 }
 
-impl DecodedWay {
-    /// Smaller for ways that are preferred if several are as good: chains, a small K, and the
-    /// rule that comes first.
-    pub(super) fn simplicity(&self) -> (bool, usize, ChainLaw) {
-        (self.tree.is_some(), self.k, self.law)
+impl DecodingConfig {
+    /// Orders configurations that are equally good: chains, a small K and an early rule come first.
+    pub(super) fn simplicity(&self) -> (bool, usize, AcceptanceRule) {
+        (self.tree.is_some(), self.k, self.rule)
     }
 
-    /// What the way takes for a text; `None` if the tape does not tell.
-    fn forecast(&self, odds: &TextOdds<'_>) -> Option<Forecast> {
+    /// The forecast for a completion; `None` if the tape does not cover this configuration.
+    fn forecast(&self, odds: &SequenceOdds<'_>) -> Option<Forecast> {
         match &self.tree {
             Some(tree) => odds.forecast_tree(tree.siblings, &tree.children),
-            None => odds.knows(self.law).then(|| odds.forecast(self.law, self.k)),
+            None => odds.knows(self.rule).then(|| odds.forecast(self.rule, self.k)),
         }
     }
 
-    /// What a round drafts that begins at a token.
-    fn round(&self, odds: &TextOdds<'_>, at: usize, with_model: bool) -> DraftedRound {
+    /// What a round drafts that begins at token `at`.
+    fn round(&self, odds: &SequenceOdds<'_>, at: usize, with_model: bool) -> DraftedRound {
         let (tokens, depth) = match &self.tree {
             Some(tree) => {
                 let depth = odds.depth(at, self.k);
@@ -152,19 +152,19 @@ impl DecodedWay {
     }
 }
 
-/// Adds list to list, place by place.
+/// Adds a list to the sums, element by element.
 fn add_to<T: Copy + Default + std::ops::AddAssign>(sums: &mut Vec<T>, parts: &[T]) {
     sums.resize(sums.len().max(parts.len()), T::default());
     sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += *part);
 }
 
 impl PromptForecast {
-    fn add(&mut self, odds: &TextOdds<'_>, way: &DecodedWay, found: &Forecast) {
-        self.tokens += odds.text().tokens as f64;
+    fn add(&mut self, odds: &SequenceOdds<'_>, config: &DecodingConfig, found: &Forecast) {
+        self.tokens += odds.length().tokens as f64;
         self.rounds += found.rounds;
         self.accepted += found.accepted;
         self.proposed += found.proposed;
-        let within = odds.proposed_within(way.law, way.k, found);
+        let within = odds.proposed_within(config.rule, config.k, found);
         self.proposed_within.iter_mut().zip(within).for_each(|(sum, part)| *sum += part);
         add_to(&mut self.drafts, &found.drafts);
         add_to(&mut self.reached, &found.reached);
@@ -173,20 +173,20 @@ impl PromptForecast {
 }
 
 impl ForecastCell {
-    /// The cell with those of the prompts alone whose number is kept.
+    /// The cell with only those prompts whose number `keep` accepts.
     #[must_use]
     pub fn of(&self, keep: impl Fn(usize) -> bool) -> Self {
         let kept = self.prompts.iter().enumerate().filter(|(at, _)| keep(*at));
         let prompts = kept.map(|(_, (name, sums))| (name.clone(), sums.clone()));
-        Self { way: self.way.clone(), texts: self.texts, prompts: prompts.collect() }
+        Self { config: self.config.clone(), sequences: self.sequences, prompts: prompts.collect() }
     }
 
-    /// τ: tokens per round before any cut, which is accepted tokens per round, plus one.
+    /// τ: accepted tokens per round, plus one. The end of a completion is not counted as a cut.
     pub fn block_efficiency(&self) -> Ratio {
         self.ratio(|sums| [sums.accepted, sums.rounds]).plus(1.0)
     }
 
-    /// Tokens of the texts per round: the τ of a text, cut where it ends.
+    /// Tokens of the completions per round: τ where the end of a completion cuts the last round.
     pub fn tokens_per_round(&self) -> Ratio {
         self.ratio(|sums| [sums.tokens, sums.rounds])
     }
@@ -196,14 +196,14 @@ impl ForecastCell {
         self.ratio(|sums| [sums.accepted, sums.proposed]).at_most_one()
     }
 
-    /// The probability that a drafted token is kept, given that everything before it was. For
-    /// the rule that decides token by token this is alpha.
+    /// The probability that a drafted token is kept, given that all tokens before it were. For
+    /// rejection sampling this is alpha.
     pub fn conditional_acceptance(&self) -> Ratio {
         let sum = |parts: &[f64]| parts.iter().sum::<f64>();
         self.ratio(|sums| [sum(&sums.survived), sum(&sums.reached)]).at_most_one()
     }
 
-    /// By position from 1: the probability that it survives if everything before it did.
+    /// By position from 1: the probability that it survives, given that all positions before did.
     pub fn survival(&self) -> Vec<Ratio> {
         let at = |sums: &[f64], i: usize| sums.get(i).copied().unwrap_or(0.0);
         let positions = self.prompts.values().map(|sums| sums.reached.len()).max().unwrap_or(0);
@@ -211,7 +211,7 @@ impl ForecastCell {
         (0..positions).map(of).collect()
     }
 
-    /// The time of plain decoding ÷ that with drafts, at the setting with this number; `None`
+    /// The time of plain decoding ÷ the time with drafts, at the setting with this number; `None`
     /// without costs.
     pub fn speedup(&self, setting: usize) -> Option<Ratio> {
         let times = self.prompts.values().map(|sums| sums.times.get(setting).copied());
@@ -219,15 +219,15 @@ impl ForecastCell {
         Some(Ratio::of(times.into_iter().map(|time| ([time.plain], [time.drafted]))))
     }
 
-    /// Tokens of all texts, and their rounds by what they draft.
+    /// Tokens of all completions, and their expected rounds by what they draft.
     pub fn totals(&self, with_model: bool) -> (f64, Vec<(DraftedRound, f64)>) {
         let mut drafts = Vec::new();
         self.prompts.values().for_each(|sums| add_to(&mut drafts, &sums.drafts));
-        let passes = |tokens: usize| match &self.way.tree {
+        let passes = |tokens: usize| match &self.config.tree {
             _ if !with_model => 0,
             Some(tree) => {
                 let deep = |&depth: &usize| nodes(&tree.children[..depth]) >= tokens;
-                (0..self.way.k).find(deep).unwrap_or(self.way.k)
+                (0..self.config.k).find(deep).unwrap_or(self.config.k)
             }
             None => tokens,
         };

@@ -1,5 +1,4 @@
-//! What passes cost, from a CSV file: measured here by `specdec bench --costs`, or on any other
-//! machine.
+//! Costs of passes from a CSV file, measured here by `specdec bench --costs` or on another machine.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -77,7 +76,7 @@ impl CostTable {
             bail!("ms = {ms}: allowed is a finite number >= 0, above 0 for a pass of the target");
         }
         if shared > 0 {
-            // Texts of a tape have prompts of their own.
+            // Sequences of a tape have prompts of their own.
             return Ok(());
         }
         let place = surface.0.entry(batch).or_default().entry(context).or_default();
@@ -103,36 +102,36 @@ impl CostTable {
         self.target.at(rows, context, batch)
     }
 
-    /// A pass of one row of the draft model, in ms; 0 if the file does not tell.
+    /// A pass of one row of the draft model, in ms; 0 if the file does not have it.
     pub fn draft(&self, context: f64, batch: usize) -> f64 {
         self.draft.at(1.0, context, batch)
     }
 
-    /// Reading so many tokens of prompts, in ms; `None` if the file does not tell.
+    /// Reading `rows` tokens of prompts, in ms; `None` if the file does not have it.
     pub fn prefill(&self, rows: f64, context: f64) -> Option<f64> {
         self.prefill.known(rows, context)
     }
 
-    /// That of the draft model.
+    /// Reading `rows` tokens of prompts by the draft model, likewise.
     pub fn draft_prefill(&self, rows: f64, context: f64) -> Option<f64> {
         self.draft_prefill.known(rows, context)
     }
 
     /// The time outside passes in a round whose pass has `rows` rows, in ms; 0 if the file does
-    /// not tell.
+    /// not have it.
     pub fn outside(&self, rows: f64, context: f64, batch: usize) -> f64 {
         self.outside.at(rows, context, batch)
     }
 }
 
 impl Surface {
-    /// As [`Self::at`], for a sequence alone; `None` if nothing is known.
+    /// Like [`Self::at`], for one sequence alone; `None` if nothing is known.
     fn known(&self, rows: f64, context: f64) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.at(rows, context, 1))
     }
 
-    /// Linear between the known rows, contexts and batches. Beyond the largest known number of
-    /// rows the last slope goes on; beyond the known contexts and batches the nearest counts.
+    /// Linear between the known rows, contexts and batches. Beyond the largest number of rows, the
+    /// last slope continues; beyond the known contexts and batches, the nearest value applies.
     fn at(&self, rows: f64, context: f64, batch: usize) -> f64 {
         between(&self.0, batch as f64, |contexts| {
             between(contexts, context, |of_rows| line(of_rows, rows))
@@ -159,7 +158,7 @@ fn line(known: &BTreeMap<usize, f64>, rows: f64) -> f64 {
     let mut last = known.iter().rev();
     match (last.next(), last.next()) {
         (Some((&high, &b)), Some((&low, &a))) if rows > high as f64 => {
-            // Noise must not make a long pass take no time, or less.
+            // Noise must not make a long pass take no time, or a negative one.
             (b + (b - a) / (high - low) as f64 * (rows - high as f64)).max(b.min(a))
         }
         _ => between(known, rows, |ms| *ms),
@@ -192,10 +191,10 @@ mod tests {
         ]);
         assert_eq!(table.target(1.0, 100.0, 1), 10.0);
         assert_eq!(table.target(3.0, 100.0, 1), 12.0);
-        assert_eq!(table.target(7.0, 100.0, 1), 16.0, "beyond the last row the slope goes on");
+        assert_eq!(table.target(7.0, 100.0, 1), 16.0, "beyond the last row the slope continues");
         assert_eq!(table.target(1.0, 200.0, 1), 15.0);
         assert_eq!(table.target(1.0, 50.0, 1), 10.0, "before the first context");
-        assert_eq!(table.target(1.0, 9999.0, 1), 20.0, "behind the last context");
+        assert_eq!(table.target(1.0, 9999.0, 1), 20.0, "after the last context");
         assert_eq!(table.target(1.0, 100.0, 2), 10.0 + 20.0 / 7.0);
         assert_eq!(table.target(3.5, 50.0, 1), 12.5, "a mean over sequences");
         assert_eq!((table.draft(7.0, 3), table.outside(9.0, 9.0, 9)), (2.0, 0.5));

@@ -1,4 +1,4 @@
-//! The costs of a run's own passes, as the rows that forecasts and simulations read.
+//! Fits the costs of a run's own passes, as the rows that forecasts and simulations read.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,8 @@ use crate::report::{Results, load, write_csv};
 use crate::statistics::{PartCost, RowSums, Sample, add_rows, timed};
 
 /// Fits costs to the rounds of a run whose times count, and writes `fitted-costs-DRAFTER.csv` into
-/// its folder: a step from plain decoding, rounds of more rows from the cells with this drafter.
-/// What a pass finds in the caches depends on what runs between passes.
+/// its folder. Plain decoding gives the cost of a step, the cells with this drafter that of passes
+/// with more rows. The work between passes decides what a pass finds in the caches.
 ///
 /// # Errors
 /// If the run has no such rounds whose times count, or the file cannot be written.
@@ -49,13 +49,14 @@ fn fitted(plain: &[&Sample], drafted: &[&Sample], with_model: bool) -> Vec<CostR
     rows
 }
 
-/// The target's passes of at least so many rows, and what rounds took beside them and passes of
-/// the draft model of `draft_us` each. The first of these takes longer, since the target's weights
-/// have driven those of the draft out of the caches; what it takes more is beside them.
+/// The costs of the target's passes of at least `least` rows, and of what rounds take outside them
+/// and outside the draft model's passes of `draft_us` each. The first draft pass of a round takes
+/// longer, since the target's weights have evicted those of the draft from the caches. The excess
+/// counts as time outside passes.
 fn passes(samples: &[&Sample], least: usize, contexts: &[usize], draft_us: f64) -> Vec<CostRow> {
     let sums = sums(samples);
-    let beside = PartCost::fit(&sums, |times| times.draft + times.verify + times.other);
-    let Some((target, beside)) = target_pass(&sums, contexts).zip(beside) else {
+    let outside = PartCost::fit(&sums, |times| times.draft + times.verify + times.other);
+    let Some((target, outside)) = target_pass(&sums, contexts).zip(outside) else {
         return Vec::new();
     };
     let mut rows = Vec::new();
@@ -64,15 +65,15 @@ fn passes(samples: &[&Sample], least: usize, contexts: &[usize], draft_us: f64) 
             let us = |fit: &PartCost| fit.us(own, context as f64);
             rows.push(row(TARGET_COST, (own, context), us(&target)));
             let drafted = draft_us * (own - 1) as f64;
-            rows.push(row(OUTSIDE_COST, (own, context), us(&beside) - drafted));
+            rows.push(row(OUTSIDE_COST, (own, context), us(&outside) - drafted));
         }
     }
     rows
 }
 
-/// The target's passes. Each takes time: where the line through the contexts says otherwise, as a
-/// single interrupted pass can make it say, what a context adds is not known, and passes of so
-/// many rows take their mean time.
+/// The costs of the target's passes. Every pass takes time. If the line through the contexts says
+/// otherwise, which a single interrupted pass can cause, the effect of the context is unknown. Then
+/// all passes with the same number of rows get their mean time.
 fn target_pass(sums: &[RowSums], contexts: &[usize]) -> Option<PartCost> {
     let fit = |sums: &[RowSums]| PartCost::fit(sums, |times| times.target);
     let line = fit(sums)?;
@@ -80,7 +81,7 @@ fn target_pass(sums: &[RowSums], contexts: &[usize]) -> Option<PartCost> {
     if line.rows().all(takes_time) {
         return Some(line);
     }
-    // Rounds between and beyond the fitted numbers of rows would pull at their means.
+    // Rounds with other numbers of rows would shift the fitted means.
     let own = sums.iter().filter(|own| line.rows().any(|rows| rows == own.rows));
     fit(&own.map(RowSums::without_context).collect::<Vec<_>>())
 }
@@ -93,7 +94,7 @@ fn sums<'s>(samples: impl IntoIterator<Item = &'s &'s Sample>) -> Vec<RowSums> {
     sums
 }
 
-/// Two contexts that most rounds lie between.
+/// Two contexts between which most rounds lie.
 fn ends(sums: &[RowSums]) -> Vec<usize> {
     let sum = |of: fn(&RowSums) -> f64| sums.iter().map(of).sum::<f64>();
     let (rounds, mean) = (sum(|own| own.rounds), sum(|own| own.context));
@@ -107,8 +108,8 @@ fn ends(sums: &[RowSums]) -> Vec<usize> {
     ends
 }
 
-/// A further pass of the draft model, in µs: by how much longer drafts take longer. `None` if all
-/// have as many tokens.
+/// The cost of a further pass of the draft model, in µs: the growth of the drafting time with the
+/// length of the draft. `None` if all drafts have the same length.
 fn drafting(samples: &[&Sample]) -> Option<f64> {
     let fit = PartCost::fit(&sums(samples), |times| times.draft)?;
     let (short, long) = (fit.rows().find(|&rows| rows > 1)?, fit.rows().last()?);
@@ -116,7 +117,7 @@ fn drafting(samples: &[&Sample]) -> Option<f64> {
     (short < long).then(|| ((us(long) - us(short)) / (long - short) as f64).max(0.0))
 }
 
-/// Reading the shortest and the longest prompt, by the line through all.
+/// The costs of reading the shortest and the longest prompt, by the line through all prompts.
 fn prompts(samples: &[&Sample]) -> Vec<CostRow> {
     let known = samples.iter().filter(|sample| sample.new_tokens > 0);
     let points =

@@ -1,5 +1,5 @@
-//! Forecasts of speculative decoding from a tape ([`crate::tape`]): what every drafter, rule and
-//! K would accept in its texts, and, with the costs of passes, how fast that would be.
+//! Forecasts of speculative decoding from a tape ([`crate::tape`]): what every drafter, rule and K
+//! would accept and, with the costs of passes, how fast that would be.
 
 mod against;
 mod best;
@@ -13,7 +13,7 @@ mod tuning;
 
 pub use against::{ForecastGap, gaps};
 pub use best::{ForecastVerdict, best, verdict};
-pub use cells::{DecodedWay, ForecastCell, PromptForecast, TreeShape, forecast_cells};
+pub use cells::{DecodingConfig, ForecastCell, PromptForecast, TreeShape, forecast_cells};
 pub use costs::CostTable;
 pub use doubts::{ForecastDoubt, doubts};
 pub use fitted::write_costs;
@@ -22,4 +22,4 @@ pub use timing::{CostSetting, Costed, DraftedRound, SpentTime};
 pub use tuning::{NearerDraft, TunedDraft, nearer_drafts, tuned_drafts};
 
 /// The largest K that is forecast.
-pub const MOST_K: usize = 16;
+pub const MAX_K: usize = 16;

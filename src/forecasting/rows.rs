@@ -9,7 +9,7 @@ use crate::shown::cell;
 use crate::statistics::Ratio;
 use crate::tape::Tape;
 
-/// A row of `forecast.csv`: a way to decode. `docs/tape.md` describes the columns.
+/// A row of `forecast.csv`: a decoding configuration. `docs/tape.md` describes the columns.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct ForecastRow {
@@ -48,7 +48,7 @@ pub struct ForecastRow {
 }
 
 impl ForecastRow {
-    /// The rows of a cell: one for each of the settings that costs are known for, or one.
+    /// The rows of a cell: one for each setting with costs, or one without costs.
     pub fn all(tape: &Tape, found: &ForecastCell, settings: &[CostSetting]) -> Vec<Self> {
         let settings = settings.iter().map(|setting| Some(*setting));
         let settings = if settings.len() == 0 { vec![None] } else { settings.collect() };
@@ -62,7 +62,7 @@ impl ForecastRow {
         found: &ForecastCell,
         (number, setting): (usize, Option<CostSetting>),
     ) -> Self {
-        let drafter = &tape.drafters[found.way.drafter];
+        let drafter = &tape.drafters[found.config.drafter];
         let sum = |of: fn(&PromptForecast) -> f64| found.prompts.values().map(of).sum();
         let (efficiency, alpha) = (found.block_efficiency(), found.conditional_acceptance());
         let speedup = found.speedup(number);
@@ -72,16 +72,16 @@ impl ForecastRow {
         let (conditional_acceptance_lo, conditional_acceptance_hi) = ends(&alpha);
         let (speedup_lo, speedup_hi) = speedup.as_ref().map(ends).unwrap_or_default();
         Self {
-            sampling: tape.header.samplings[found.way.sampling],
+            sampling: tape.header.samplings[found.config.sampling],
             drafter: drafter.drafter.clone(),
             draft: drafter.model_name().to_owned(),
             params: drafter.params.words(),
-            tree: found.way.tree.as_ref().map(TreeShape::describe).unwrap_or_default(),
-            verifier: found.way.law.verifier().to_owned(),
-            num_speculative_tokens: found.way.k,
+            tree: found.config.tree.as_ref().map(TreeShape::describe).unwrap_or_default(),
+            verifier: found.config.rule.verifier().to_owned(),
+            num_speculative_tokens: found.config.k,
             batch: setting.map(|setting| setting.batch),
             context: setting.and_then(|setting| setting.context),
-            texts: found.texts,
+            texts: found.sequences,
             prompts: found.prompts.len(),
             tokens: sum(|sums| sums.tokens),
             rounds: sum(|sums| sums.rounds),

@@ -1,4 +1,4 @@
-//! Times of texts, from their rounds and the costs of passes.
+//! Times of completions, from their rounds and the costs of passes.
 
 use std::ops::{AddAssign, RangeInclusive};
 
@@ -8,16 +8,16 @@ use super::costs::CostTable;
 use crate::statistics::expected_tokens;
 use crate::tape::Forecast;
 
-/// What passes cost depends on this.
+/// The setting on which the cost of a pass depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct CostSetting {
-    /// Sequences that share a pass, all of which proceed alike.
+    /// Number of sequences that share a pass; all proceed in the same way.
     pub batch: usize,
-    /// The tokens before each pass; none for those that the texts have.
+    /// Tokens before each pass; none for the actual context of each token.
     pub context: Option<usize>,
 }
 
-/// Costs, and the settings for which times are wanted.
+/// Costs, and the settings at which to compute times.
 #[derive(Debug, Clone, Copy)]
 pub struct Costed<'a> {
     /// The costs.
@@ -26,12 +26,12 @@ pub struct Costed<'a> {
     pub settings: &'a [CostSetting],
 }
 
-/// The times of some texts, in ms.
+/// The times of some completions, in ms.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SpentTime {
-    /// That of plain decoding.
+    /// The time of plain decoding.
     pub plain: f64,
-    /// The expected one with drafts.
+    /// The expected time with drafts.
     pub drafted: f64,
 }
 
@@ -57,9 +57,8 @@ impl AddAssign for SpentTime {
 }
 
 impl Costed<'_> {
-    /// The times of a text at each setting. Its prompt has `prompt` tokens, `round` gives the
-    /// tokens that a round drafts from a token on and the passes of the draft model that it
-    /// takes for that.
+    /// The times of a completion at each setting. Its prompt has `prompt` tokens. `round` gives the
+    /// tokens that a round drafts from a token on, and the draft model's passes for them.
     pub(super) fn times(
         &self,
         found: &Forecast,
@@ -82,7 +81,7 @@ impl Costed<'_> {
 }
 
 impl CostTable {
-    /// A round at a context and batch, in ms.
+    /// The time of a round at a context and batch, in ms.
     pub fn round(&self, round: DraftedRound, (context, batch): (usize, usize)) -> f64 {
         let (rows, context) = ((round.tokens + 1) as f64, context as f64);
         let draft = match round.passes {
@@ -92,18 +91,17 @@ impl CostTable {
         self.target(rows, context, batch) + self.outside(rows, context, batch) + draft
     }
 
-    /// The smallest of some batches from which on none of the ways to decode is faster than plain
-    /// decoding at a context; `None` if one of them always is. A way is a number of tokens, the
-    /// rounds that they take by the number of tokens that a round drafts, and whether a model
-    /// drafts them.
+    /// The smallest batch from which on no configuration is faster than plain decoding at a
+    /// context; `None` if one of them still is at the largest batch. Each configuration is given by
+    /// its number of tokens and its expected rounds by what they draft.
     pub fn pays_until(
         &self,
-        ways: &[(f64, Vec<(DraftedRound, f64)>)],
+        configs: &[(f64, Vec<(DraftedRound, f64)>)],
         context: usize,
         batches: RangeInclusive<usize>,
     ) -> Option<usize> {
         let pays = |batch: &usize| {
-            ways.iter().any(|(tokens, rounds)| {
+            configs.iter().any(|(tokens, rounds)| {
                 let place = (context, *batch);
                 let times = rounds.iter().map(|(round, count)| count * self.round(*round, place));
                 times.sum::<f64>() < tokens * self.round(DraftedRound::PLAIN, place)
@@ -116,8 +114,8 @@ impl CostTable {
     }
 
     /// The smallest acceptance, rounded up to 0.001, at which some K up to `most` is faster than
-    /// plain decoding, if every drafted token is accepted with this probability; `None` if none
-    /// is even at 1.
+    /// plain decoding, if every drafted token is accepted with this probability; `None` if no K is,
+    /// even at 1.
     pub fn break_even(&self, most: usize, place: (usize, usize)) -> Option<f64> {
         let plain = self.round(DraftedRound::PLAIN, place);
         let round = |k| self.round(DraftedRound { tokens: k, passes: k }, place);

@@ -1,4 +1,4 @@
-//! What other settings of a draft would give, and what a better draft would.
+//! The gain from other settings of a draft, and from a better draft.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use serde::Serialize;
 
 use super::cells::ForecastCell;
 use crate::statistics::Ratio;
-use crate::tape::{ChainLaw, Tape, TapeDrafter};
+use crate::tape::{AcceptanceRule, Tape, TapeDrafter};
 
-/// The best of several settings of a draft model, each half of the prompts with the setting that
-/// is best on the other half, so that no setting is judged on the prompts that chose it.
+/// The best of several settings of a draft model. Each half of the prompts uses the setting that is
+/// best on the other half, so no setting is judged on the prompts that chose it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TunedDraft {
-    /// The sampling setting, by its number on the tape.
+    /// Index of the sampling setting on the tape.
     pub sampling: usize,
-    /// The rule.
+    /// The verifier with the acceptance rule.
     pub verifier: &'static str,
     /// K.
     pub num_speculative_tokens: usize,
@@ -32,14 +32,15 @@ pub struct TunedDraft {
     pub hi: Option<f64>,
 }
 
-/// The tunings that a tape tells of: those of draft models that read it with several settings,
-/// one of them the target's, for one K.
+/// The tunings of a tape for one K: those of draft models that scored it with several settings, one
+/// of them the target's.
 pub fn tuned_drafts(tape: &Tape, cells: &[ForecastCell], k: usize) -> Vec<TunedDraft> {
     let mut groups = BTreeMap::<_, Vec<&ForecastCell>>::new();
-    for cell in cells.iter().filter(|cell| cell.way.k == k && cell.way.tree.is_none()) {
-        let TapeDrafter { drafter, model, .. } = &tape.drafters[cell.way.drafter];
+    for cell in cells.iter().filter(|cell| cell.config.k == k && cell.config.tree.is_none()) {
+        let TapeDrafter { drafter, model, .. } = &tape.drafters[cell.config.drafter];
         if let Some(model) = model {
-            let place = (cell.way.sampling, cell.way.law, drafter, &model.sha256, &model.dtype);
+            let place =
+                (cell.config.sampling, cell.config.rule, drafter, &model.sha256, &model.dtype);
             groups.entry(place).or_default().push(cell);
         }
     }
@@ -48,7 +49,7 @@ pub fn tuned_drafts(tape: &Tape, cells: &[ForecastCell], k: usize) -> Vec<TunedD
 }
 
 fn tuned(tape: &Tape, cells: &[&ForecastCell]) -> Option<TunedDraft> {
-    let params = |cell: &ForecastCell| &tape.drafters[cell.way.drafter].params;
+    let params = |cell: &ForecastCell| &tape.drafters[cell.config.drafter].params;
     let untuned = cells.iter().find(|cell| params(cell).is_empty())?;
     let best_on = |half: usize| {
         let rate = |cell: &&&ForecastCell| {
@@ -57,7 +58,7 @@ fn tuned(tape: &Tape, cells: &[&ForecastCell]) -> Option<TunedDraft> {
         };
         cells.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))
     };
-    // Each half is decoded as the other half speaks for.
+    // Each half uses the setting that the other half chose.
     let chosen = [best_on(1)?, best_on(0)?];
     let names = untuned.prompts.keys().enumerate();
     let sides = names.map(|(at, prompt)| {
@@ -78,9 +79,9 @@ fn tuned(tape: &Tape, cells: &[&ForecastCell]) -> Option<TunedDraft> {
         if set.is_empty() { "the target's".to_owned() } else { set }
     };
     Some(TunedDraft {
-        sampling: untuned.way.sampling,
-        verifier: untuned.way.law.verifier(),
-        num_speculative_tokens: untuned.way.k,
+        sampling: untuned.config.sampling,
+        verifier: untuned.config.rule.verifier(),
+        num_speculative_tokens: untuned.config.k,
         chosen: chosen.map(words),
         tuned: side(0)?,
         untuned: side(1)?,
@@ -93,32 +94,32 @@ fn tuned(tape: &Tape, cells: &[&ForecastCell]) -> Option<TunedDraft> {
 /// τ of a draft that is moved toward the target.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct NearerDraft {
-    /// The sampling setting, by its number on the tape.
+    /// Index of the sampling setting on the tape.
     pub sampling: usize,
-    /// The drafter, by its number on the tape.
+    /// Index of the drafter on the tape.
     pub drafter: usize,
     /// How far: q becomes (1 − share) q + share p.
     pub share: f64,
-    /// τ of the rule that decides token by token.
+    /// τ of rejection sampling.
     pub rejection: f64,
     /// τ of block verification.
     pub traversal: f64,
 }
 
-/// What better drafts than those of the tape would give at K = `k`.
+/// τ of drafts that are closer to the target than those of the tape, at K = `k`.
 pub fn nearer_drafts(tape: &Tape, k: usize) -> Vec<NearerDraft> {
     let shares = [0.0, 0.25, 0.5, 0.75, 1.0];
     let mut sums = BTreeMap::<_, [f64; 2]>::new();
     for drafter in 0..tape.drafters.len() {
-        for (number, text) in tape.texts.iter().enumerate() {
+        for (number, sequence) in tape.sequences.iter().enumerate() {
             let Some(odds) = tape.odds(drafter, number).filter(|odds| odds.is_anywhere()) else {
                 continue;
             };
             for (at, &share) in shares.iter().enumerate() {
                 let nearer = odds.clone().nearer(share);
-                for law in [ChainLaw::Token, ChainLaw::Block] {
-                    let found = nearer.forecast(law, k);
-                    let sums = sums.entry((text.sampling, drafter, at, law)).or_default();
+                for rule in [AcceptanceRule::Token, AcceptanceRule::Block] {
+                    let found = nearer.forecast(rule, k);
+                    let sums = sums.entry((sequence.sampling, drafter, at, rule)).or_default();
                     sums[0] += found.accepted;
                     sums[1] += found.rounds;
                 }
@@ -126,13 +127,13 @@ pub fn nearer_drafts(tape: &Tape, k: usize) -> Vec<NearerDraft> {
         }
     }
     let tau = |sums: &[f64; 2]| sums[0] / sums[1] + 1.0;
-    let token = sums.iter().filter(|((.., law), _)| *law == ChainLaw::Token);
+    let token = sums.iter().filter(|((.., rule), _)| *rule == AcceptanceRule::Token);
     let rows = token.map(|(&(sampling, drafter, at, _), own)| NearerDraft {
         sampling,
         drafter,
         share: shares[at],
         rejection: tau(own),
-        traversal: sums.get(&(sampling, drafter, at, ChainLaw::Block)).map_or(f64::NAN, tau),
+        traversal: sums.get(&(sampling, drafter, at, AcceptanceRule::Block)).map_or(f64::NAN, tau),
     });
     rows.collect()
 }

@@ -1,4 +1,4 @@
-//! What a protocol has to say.
+//! What a protocol implements.
 
 use anyhow::Result;
 use serde_json::Value;
@@ -9,9 +9,9 @@ use crate::recording::TapePrompt;
 use crate::sampling::SamplingParams;
 use crate::tape::TapeEnd;
 
-/// A text that is asked for.
+/// A completion to request.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct AskedText<'p> {
+pub(super) struct CompletionRequest<'p> {
     pub(super) prompt: &'p TapePrompt,
     pub(super) sampling: SamplingParams,
     pub(super) seed: u64,
@@ -27,32 +27,32 @@ pub struct ServerApi {
     pub summary: &'static str,
     /// Where requests are sent.
     pub(super) path: &'static str,
-    /// Refuses a server whose texts are known to be none of its model's.
+    /// Refuses a server that is known not to sample from its model.
     pub(super) check: fn(&HttpServer) -> Result<()>,
-    /// The name of the model, if requests must have it.
+    /// The name of the model, if requests must contain it.
     pub(super) model: fn(&HttpServer) -> Result<Option<String>>,
     /// The body of a request.
-    pub(super) request: fn(&HttpServer, &AskedText<'_>) -> Value,
-    /// What an answer says.
-    pub(super) answer: fn(&Value) -> Result<AnsweredText>,
-    /// How it tells laws, for servers that score texts.
-    pub(super) laws: LawsApi,
+    pub(super) request: fn(&HttpServer, &CompletionRequest<'_>) -> Value,
+    /// The completion in an answer.
+    pub(super) answer: fn(&Value) -> Result<ServerCompletion>,
+    /// How it reports log-probabilities, for servers that score sequences.
+    pub(super) logprobs: LogprobsApi,
 }
 
-/// A server that is asked.
+/// A server to send requests to.
 #[derive(Debug, Clone, Copy)]
 pub struct NamedServer<'a> {
     /// Its address, without a path.
     pub url: &'a str,
-    /// Which requests it understands.
+    /// The protocol that it speaks.
     pub api: &'a ServerApi,
-    /// The bearer token that it wants.
+    /// The bearer token that it requires.
     pub api_key: Option<&'a str>,
-    /// The name of the model; the first that it lists, if none is named.
+    /// The name of the model; none for the first one that the server lists.
     pub model: Option<&'a str>,
-    /// Requests at a time.
+    /// Number of concurrent requests.
     pub concurrency: usize,
-    /// Requests per second at most.
+    /// Maximum number of requests per second.
     pub rate: Option<f64>,
 }
 
@@ -60,7 +60,7 @@ impl NamedServer<'_> {
     /// The server, with the name of its model.
     ///
     /// # Errors
-    /// If the address is none, the server does not answer, or makes its texts up.
+    /// If the address is malformed, the server does not answer, or its completions are synthetic.
     pub(super) fn open(&self) -> Result<HttpServer> {
         let mut server = HttpServer::new(self.url, self.api_key)?;
         (self.api.check)(&server)?;
@@ -72,42 +72,43 @@ impl NamedServer<'_> {
     }
 }
 
-/// The laws that are asked for: those of the tokens that follow some prefixes.
+/// A request for the next-token log-probabilities after some prefixes.
 ///
-/// Each is asked for as that of one token that is generated, since answers with the laws of all
-/// tokens of a prompt grow with the prompt, and llama.cpp does not give them.
+/// Each prefix is sent as the prompt of a completion of one token. Answers with the
+/// log-probabilities of all prompt tokens would grow with the prompt, and llama.cpp does not give
+/// them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct AskedLaws<'p> {
+pub(super) struct LogprobsRequest<'p> {
     pub(super) prefixes: &'p [Vec<Token>],
-    /// How many log-probabilities of each; none for the whole vocabulary.
+    /// Number of log-probabilities per prefix; none for the whole vocabulary.
     pub(super) count: Option<usize>,
-    /// What [`LawsApi::begin`] has found.
+    /// The token that [`LogprobsApi::begin`] returned.
     pub(super) token: Option<Token>,
 }
 
-/// How a protocol tells laws before all processors.
+/// How a protocol reports log-probabilities before all processors.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LawsApi {
-    /// Whether it can be asked for the whole vocabulary without its size.
+pub(super) struct LogprobsApi {
+    /// Whether it can report the whole vocabulary without being given its size.
     pub(super) whole: bool,
-    /// Whether laws are asked for one by one: the server keeps the keys and values of one text.
+    /// Whether it takes one prefix at a time, since it caches the keys and values of one sequence.
     pub(super) in_turn: bool,
-    /// The token that answers must consist of, where others would be told otherwise.
+    /// The token that answers must consist of, if other tokens would be reported differently.
     pub(super) begin: fn(&HttpServer) -> Result<Option<Token>>,
     /// The body of a request.
-    pub(super) request: fn(&HttpServer, &AskedLaws<'_>) -> Value,
-    /// The laws in an answer, in the order of the prefixes.
-    pub(super) answer: fn(&Value) -> Result<Vec<ToldLaw>>,
+    pub(super) request: fn(&HttpServer, &LogprobsRequest<'_>) -> Value,
+    /// The log-probabilities in an answer, in the order of the prefixes.
+    pub(super) answer: fn(&Value) -> Result<Vec<TopLogprobs>>,
     /// The tokens of a text.
     pub(super) encode: fn(&HttpServer, &str) -> Result<Vec<Token>>,
 }
 
-/// Tokens with their log-probabilities, as many as were told.
-pub(super) type ToldLaw = Vec<(Token, f64)>;
+/// The reported tokens with their log-probabilities.
+pub(super) type TopLogprobs = Vec<(Token, f64)>;
 
-/// A text as a server has answered it.
+/// A completion in the answer of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct AnsweredText {
+pub(super) struct ServerCompletion {
     pub(super) tokens: Vec<Token>,
     pub(super) end: TapeEnd,
     /// Accepted tokens of each round.
@@ -116,7 +117,7 @@ pub(super) struct AnsweredText {
     pub(super) drafted: Option<Vec<usize>>,
 }
 
-/// How a text ended, by its reason.
+/// How a completion ended, by its reported reason.
 pub(super) fn end(reason: Option<&str>) -> TapeEnd {
     match reason {
         Some("stop" | "eos" | "eos_token" | "word") => TapeEnd::Token,

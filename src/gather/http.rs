@@ -1,4 +1,4 @@
-//! Requests to a server, repeated where that may help.
+//! Requests to a server, with retries.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use serde_json::Value;
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
-/// How often a request is sent at most, and the first pause between two; it doubles each time.
-const TRIES: u32 = 6;
+/// Maximum number of attempts for a request, and the first pause between two; it doubles each time.
+const MAX_ATTEMPTS: u32 = 6;
 const PAUSE: Duration = Duration::from_millis(250);
-/// The longest pause that a server may ask for.
-const MOST_PAUSE: Duration = Duration::from_secs(120);
-/// The longest answer that is read, in bytes.
-const MOST: u64 = 64 << 20;
-/// How long a connection and an answer may take.
+/// Maximum pause that a server may ask for.
+const MAX_PAUSE: Duration = Duration::from_secs(120);
+/// Maximum length of an answer, in bytes.
+const MAX_ANSWER: u64 = 64 << 20;
+/// Time limits for connecting and for an answer.
 const CONNECT: Duration = Duration::from_secs(20);
 const ANSWER: Duration = Duration::from_secs(600);
 
@@ -29,10 +29,10 @@ pub(super) struct HttpServer {
     agent: Agent,
 }
 
-/// Why there is no answer.
+/// Why a request failed.
 struct NoAnswer {
     why: anyhow::Error,
-    /// Whether to ask again, and when, if the server has said so.
+    /// Whether to retry, and after which pause, if the server named one.
     again: Option<Option<Duration>>,
 }
 
@@ -40,12 +40,12 @@ impl HttpServer {
     /// A server at an address.
     ///
     /// # Errors
-    /// If it is none.
+    /// If it is malformed.
     pub(super) fn new(url: &str, key: Option<&str>) -> Result<Self> {
         let url = url.trim_end_matches('/');
         let secure = url.starts_with("https://");
         if !secure && !url.starts_with("http://") {
-            bail!("{url:?} is no server: allowed is an address like http://localhost:8000");
+            bail!("{url:?} is not a server: allowed is an address like http://localhost:8000");
         }
         if secure && !cfg!(feature = "https") {
             bail!("{url}: https needs a program that was built with --features https");
@@ -63,15 +63,15 @@ impl HttpServer {
     /// The JSON at a path.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the request fails or the answer is not JSON.
     pub(super) fn get(&self, path: &str) -> Result<Value> {
-        patiently(|| read_json(self.send(path, None)?))
+        with_retries(|| read_json(self.send(path, None)?))
     }
 
-    /// The text at a path, without patience.
+    /// The text at a path, without retries.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the request fails.
     pub(super) fn get_text(&self, path: &str) -> Result<String> {
         let read = self.send(path, None).and_then(read);
         read.map_err(|no_answer| no_answer.why)
@@ -83,7 +83,7 @@ impl HttpServer {
     /// If the server refuses it or does not answer.
     pub(super) fn post(&self, path: &str, body: &Value) -> Result<Value> {
         let body = body.to_string();
-        patiently(|| read_json(self.send(path, Some(&body))?))
+        with_retries(|| read_json(self.send(path, Some(&body))?))
     }
 
     fn send(&self, path: &str, body: Option<&str>) -> Result<Response<Body>, NoAnswer> {
@@ -120,7 +120,7 @@ impl HttpServer {
 }
 
 fn read(mut response: Response<Body>) -> Result<String, NoAnswer> {
-    let text = response.body_mut().with_config().limit(MOST).read_to_string();
+    let text = response.body_mut().with_config().limit(MAX_ANSWER).read_to_string();
     text.map_err(|error| NoAnswer { why: error.into(), again: Some(None) })
 }
 
@@ -130,17 +130,17 @@ fn read_json(response: Response<Body>) -> Result<Value, NoAnswer> {
     serde_json::from_str(&text).map_err(why)
 }
 
-/// Asks until there is an answer, or another time would not help.
-fn patiently<T>(mut ask: impl FnMut() -> Result<T, NoAnswer>) -> Result<T> {
-    let mut tried = 0;
+/// Repeats a request as long as that may help.
+fn with_retries<T>(mut ask: impl FnMut() -> Result<T, NoAnswer>) -> Result<T> {
+    let mut attempts = 0;
     loop {
         match ask() {
             Ok(answer) => return Ok(answer),
-            Err(NoAnswer { again: Some(wait), .. }) if tried + 1 < TRIES => {
-                sleep(wait.map_or(PAUSE * 2_u32.pow(tried), |wait| wait.min(MOST_PAUSE)));
+            Err(NoAnswer { again: Some(wait), .. }) if attempts + 1 < MAX_ATTEMPTS => {
+                sleep(wait.map_or(PAUSE * 2_u32.pow(attempts), |wait| wait.min(MAX_PAUSE)));
             }
             Err(NoAnswer { why, .. }) => return Err(why),
         }
-        tried += 1;
+        attempts += 1;
     }
 }

@@ -1,4 +1,4 @@
-//! The file of the texts that have come.
+//! The file of the sequences gathered so far.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -8,22 +8,22 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::error::Error;
-use crate::recording::TextLine;
+use crate::recording::SequenceLine;
 use crate::sampling::SamplingParams;
 
-/// The file, open for more.
+/// The file, open for appending.
 #[derive(Debug)]
-pub(super) struct KeptTexts {
+pub(super) struct KeptSequences {
     file: File,
     path: PathBuf,
     has: HashSet<(String, u64)>,
 }
 
-impl KeptTexts {
-    /// Opens the file or makes it; a line that a crash has torn is removed.
+impl KeptSequences {
+    /// Opens or creates the file; removes a line that a crash has truncated.
     ///
     /// # Errors
-    /// If it cannot be written, another process writes to it, or it has other texts.
+    /// If it cannot be written, another process writes to it, or it has other sampling settings.
     pub(super) fn open(path: &Path, sampling: SamplingParams) -> Result<Self> {
         let cannot = || format!("cannot write {}", path.display());
         let mut options = OpenOptions::new();
@@ -39,10 +39,12 @@ impl KeptTexts {
         let lines = text[..whole].split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
         for (number, line) in (1..).zip(lines) {
             let why = |what: String| Error::file(path, format!("line {number}: {what}"));
-            let line = serde_json::from_slice::<TextLine>(line).map_err(|e| why(e.to_string()))?;
+            let line =
+                serde_json::from_slice::<SequenceLine>(line).map_err(|e| why(e.to_string()))?;
             if line.sampling != sampling {
                 let (own, asked) = (line.sampling.words(), sampling.words());
-                let what = format!("its text was drawn at {own}, not {asked}: name another file");
+                let drawn = format!("its completion was drawn at {own}, not {asked}");
+                let what = format!("{drawn}: name another file");
                 return Err(why(what).into());
             }
             if let (Some(prompt), Some(seed)) = (line.prompt, line.seed) {
@@ -54,16 +56,16 @@ impl KeptTexts {
         Ok(Self { file, path: path.to_owned(), has })
     }
 
-    /// Whether it has the text of a prompt and a seed.
+    /// Whether it has the sequence of a prompt and a seed.
     pub(super) fn has(&self, prompt: &str, seed: u64) -> bool {
         self.has.contains(&(prompt.to_owned(), seed))
     }
 
-    /// Appends a text.
+    /// Appends a sequence.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub(super) fn append(&mut self, line: &TextLine) -> Result<()> {
+    pub(super) fn append(&mut self, line: &SequenceLine) -> Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
         self.file.write_all(&text).with_context(|| format!("cannot write {}", self.path.display()))

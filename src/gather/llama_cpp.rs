@@ -3,7 +3,10 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::api::{AnsweredText, AskedLaws, AskedText, LawsApi, ServerApi, ToldLaw, ids, logprob};
+use super::api::{
+    CompletionRequest, LogprobsApi, LogprobsRequest, ServerApi, ServerCompletion, TopLogprobs, ids,
+    logprob,
+};
 use super::http::HttpServer;
 use crate::distribution::Token;
 use crate::tape::TapeEnd;
@@ -16,22 +19,22 @@ pub(super) const API: ServerApi = ServerApi {
     model: |_| Ok(None),
     request,
     answer,
-    laws: LawsApi {
+    logprobs: LogprobsApi {
         whole: true,
-        // Prompts at a time would go to several slots, of which new requests clear the others.
+        // Concurrent prompts would use several slots, and a new request clears the other slots.
         in_turn: true,
         begin,
-        request: laws_request,
-        answer: laws,
+        request: logprobs_request,
+        answer: logprobs,
         encode,
     },
 };
 
-/// Its names of our settings, beside those that are the same.
+/// Settings that have another name there.
 const NAMES: [(&str, &str); 1] = [("repetition_penalty", "repeat_penalty")];
 
-fn request(_: &HttpServer, asked: &AskedText<'_>) -> Value {
-    // What is not named has a default that changes the law.
+fn request(_: &HttpServer, asked: &CompletionRequest<'_>) -> Value {
+    // A setting that is not named gets a default that changes the distribution.
     let neutral = json!({
         "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0, "repeat_last_n": -1,
     });
@@ -54,9 +57,9 @@ fn request(_: &HttpServer, asked: &AskedText<'_>) -> Value {
     body
 }
 
-fn answer(answer: &Value) -> Result<AnsweredText> {
-    // The token that ended a text is not among its tokens, so that the text counts as cut.
-    Ok(AnsweredText {
+fn answer(answer: &Value) -> Result<ServerCompletion> {
+    // The token that ended a completion is not among its tokens, so the completion counts as cut.
+    Ok(ServerCompletion {
         tokens: ids(answer.get("tokens")).context("it has no \"tokens\"")?,
         end: TapeEnd::Cut,
         accepted: None,
@@ -64,8 +67,8 @@ fn answer(answer: &Value) -> Result<AnsweredText> {
     })
 }
 
-/// A token that is a whole character. The server tells nothing of a token that is a part of one,
-/// and goes on with a token whose law it tells in its place.
+/// A token that is a whole character. After a token that is a part of one, the server generates
+/// another token and reports the distribution of that one instead.
 fn begin(server: &HttpServer) -> Result<Option<Token>> {
     let tokens = tokenize(server, "a", false)?;
     tokens.last().copied().context("it has no token for the text \"a\"").map(Some)
@@ -80,8 +83,8 @@ fn tokenize(server: &HttpServer, text: &str, add_special: bool) -> Result<Vec<To
     ids(answer.get("tokens")).context("its answer at /tokenize has no \"tokens\"")
 }
 
-fn laws_request(_: &HttpServer, asked: &AskedLaws<'_>) -> Value {
-    // What is told are the logits before its samplers, which draw one token and no other.
+fn logprobs_request(_: &HttpServer, asked: &LogprobsRequest<'_>) -> Value {
+    // The reported logits are those before its samplers, which draw one token.
     json!({
         "prompt": asked.prefixes.first(),
         "n_predict": 1,
@@ -94,13 +97,13 @@ fn laws_request(_: &HttpServer, asked: &AskedLaws<'_>) -> Value {
     })
 }
 
-/// More log-probabilities than there are tokens, which it takes for all.
+/// More log-probabilities than there are tokens, which the server takes for all of them.
 const WHOLE: usize = 1 << 30;
 
-fn laws(answer: &Value) -> Result<Vec<ToldLaw>> {
-    let told = answer["completion_probabilities"][0]["top_logprobs"].as_array();
-    let law = told.and_then(|told| {
-        told.iter().map(|told| logprob(told.get("id"), told.get("logprob"))).collect()
+fn logprobs(answer: &Value) -> Result<Vec<TopLogprobs>> {
+    let entries = answer["completion_probabilities"][0]["top_logprobs"].as_array();
+    let top = entries.and_then(|entries| {
+        entries.iter().map(|entry| logprob(entry.get("id"), entry.get("logprob"))).collect()
     });
-    Ok(vec![law.context("it has no \"completion_probabilities\" with ids and logprobs")?])
+    Ok(vec![top.context("it has no \"completion_probabilities\" with ids and logprobs")?])
 }

@@ -1,6 +1,6 @@
-//! Texts from servers of other programs: token ids in and out, several requests at a time, with
-//! retries, at a rate that the server bears, and resumed where an earlier command ended; and
-//! servers as models that tell the laws of texts.
+//! Gathers completions from servers of other programs: token ids in and out, several requests at a
+//! time, with retries, at a limited rate, resumed after an interruption. Servers are also models
+//! that report the distributions of tokens ([`ScoringServer`]).
 
 mod api;
 mod http;
@@ -18,58 +18,59 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 
-use self::api::AskedText;
+use self::api::CompletionRequest;
 pub use self::api::{NamedServer, ServerApi};
 use self::http::HttpServer;
-use self::keep::KeptTexts;
+use self::keep::KeptSequences;
 use self::rate::RateGate;
-pub use self::scoring::{ScoredBy, ScoringServer};
-use crate::recording::{TapePrompt, TextLine};
+pub use self::scoring::{ScoringServer, ScoringSettings};
+use crate::recording::{SequenceLine, TapePrompt};
 use crate::sampling::SamplingParams;
 use crate::terminal::Progress;
 
-/// What servers understand: each protocol is one file and one line here.
+/// The protocols of servers: each is one file and one line here.
 pub const SERVER_APIS: [ServerApi; 4] = [vllm::API, sglang::API, llama_cpp::API, openai::API];
 
-/// What is asked of a server.
+/// The completions to gather from a server.
 #[derive(Debug)]
 pub struct Gathering<'a> {
-    /// It.
+    /// The server.
     pub server: NamedServer<'a>,
     /// The prompts.
     pub prompts: &'a [TapePrompt],
-    /// How texts are drawn.
+    /// How completions are sampled.
     pub sampling: SamplingParams,
-    /// Texts of each prompt; each has the next seed.
+    /// Completions per prompt, with consecutive seeds.
     pub repeats: u64,
-    /// The seed of the first.
+    /// The first seed.
     pub seed: u64,
-    /// Tokens of a text at most.
+    /// Maximum number of tokens of a completion.
     pub max_tokens: usize,
 }
 
 impl Gathering<'_> {
-    /// Asks for all texts that the file does not have yet, and appends them to it.
+    /// Requests all completions that the file does not have yet, and appends them to it.
     ///
     /// # Errors
     /// If the server refuses a request or does not answer, or the file cannot be written or has
-    /// texts that were drawn otherwise. Texts that came before stay in the file.
+    /// other sampling settings. Completions received before the error stay in the file.
     pub fn run(&self, file: &std::path::Path) -> Result<()> {
-        let mut kept = KeptTexts::open(file, self.sampling)?;
+        let mut kept = KeptSequences::open(file, self.sampling)?;
         let server = self.server.open()?;
         let seeds = (0..self.repeats).map(|repeat| self.seed + repeat);
         let all = seeds.flat_map(|seed| {
             self.prompts.iter().map(move |prompt| {
                 let (sampling, max_tokens) = (self.sampling, self.max_tokens);
-                AskedText { prompt, sampling, seed, max_tokens }
+                CompletionRequest { prompt, sampling, seed, max_tokens }
             })
         });
         let total = self.repeats as usize * self.prompts.len();
-        let missing = all.filter(|text| !kept.has(&text.prompt.id, text.seed)).collect::<Vec<_>>();
-        let mut progress = Progress::new("texts", total, total - missing.len());
+        let missing =
+            all.filter(|asked| !kept.has(&asked.prompt.id, asked.seed)).collect::<Vec<_>>();
+        let mut progress = Progress::new("completions", total, total - missing.len());
         let gate = RateGate::new(self.server.rate);
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let (sender, answers) = channel::<Result<TextLine>>();
+        let (sender, answers) = channel::<Result<SequenceLine>>();
         thread::scope(|scope| {
             for _ in 0..self.server.concurrency.min(missing.len()) {
                 let sender = sender.clone();
@@ -97,7 +98,7 @@ impl Gathering<'_> {
         })
     }
 
-    fn ask(&self, server: &HttpServer, asked: &AskedText<'_>) -> Result<TextLine> {
+    fn ask(&self, server: &HttpServer, asked: &CompletionRequest<'_>) -> Result<SequenceLine> {
         let body = (self.server.api.request)(server, asked);
         let place =
             || format!("{}{}, prompt {}", self.server.url, self.server.api.path, asked.prompt.id);
@@ -108,7 +109,7 @@ impl Gathering<'_> {
                 anyhow!("{error:#}; the answer begins with {}", crate::shown::line(&text))
             })
             .with_context(place)?;
-        Ok(TextLine {
+        Ok(SequenceLine {
             prompt: Some(asked.prompt.id.clone()),
             prompt_ids: asked.prompt.tokens.clone(),
             output_ids: answered.tokens,
@@ -117,7 +118,7 @@ impl Gathering<'_> {
             finish: answered.end,
             accepted: answered.accepted,
             drafted: answered.drafted,
-            ..TextLine::default()
+            ..SequenceLine::default()
         })
     }
 }

@@ -1,9 +1,9 @@
-//! Any other server of OpenAI's `/v1/completions`, if it tells token ids in some way.
+//! Any other server of OpenAI's `/v1/completions` that reports token ids in some form.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::api::{AnsweredText, AskedText, LawsApi, ServerApi, end, ids};
+use super::api::{CompletionRequest, LogprobsApi, ServerApi, ServerCompletion, end, ids};
 use super::http::HttpServer;
 use super::vllm;
 use crate::distribution::Token;
@@ -16,26 +16,26 @@ pub(super) const API: ServerApi = ServerApi {
     model: vllm::model,
     request,
     answer,
-    laws: LawsApi { whole: false, request: vllm::asked_laws, ..vllm::LAWS },
+    logprobs: LogprobsApi { whole: false, request: vllm::openai_logprobs, ..vllm::LOGPROBS },
 };
 
-fn request(server: &HttpServer, asked: &AskedText<'_>) -> Value {
-    let mut body = vllm::asked_text(server, asked);
+fn request(server: &HttpServer, asked: &CompletionRequest<'_>) -> Value {
+    let mut body = vllm::openai_completion(server, asked);
     body["logprobs"] = json!(0);
     body["return_tokens_as_token_ids"] = json!(true);
     body
 }
 
-fn answer(answer: &Value) -> Result<AnsweredText> {
+fn answer(answer: &Value) -> Result<ServerCompletion> {
     let choice = answer["choices"].get(0).context("it has no choice")?;
     let numbered = |token: &Value| vllm::numbered(token.as_str()?);
-    let told = choice["logprobs"]["tokens"].as_array();
-    let told = told.and_then(|tokens| tokens.iter().map(numbered).collect::<Option<Vec<Token>>>());
-    let tokens = ids(choice.get("token_ids")).or(told);
-    Ok(AnsweredText {
+    let listed = choice["logprobs"]["tokens"].as_array();
+    let listed = listed.and_then(|all| all.iter().map(numbered).collect::<Option<Vec<Token>>>());
+    let tokens = ids(choice.get("token_ids")).or(listed);
+    Ok(ServerCompletion {
         tokens: tokens.context(
-            "it has neither \"token_ids\" nor tokens of the form token_id:N, and a text alone does \
-             not tell its tokens",
+            "it has neither \"token_ids\" nor tokens of the form token_id:N, and its text alone \
+             does not determine its tokens",
         )?,
         end: end(choice["finish_reason"].as_str()),
         accepted: None,

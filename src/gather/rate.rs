@@ -1,10 +1,10 @@
-//! How fast requests are sent.
+//! Limits the rate of requests.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Lets requests through no faster than a rate.
+/// Lets requests through at a limited rate.
 #[derive(Debug)]
 pub(super) struct RateGate {
     every: Duration,
@@ -12,7 +12,7 @@ pub(super) struct RateGate {
 }
 
 impl RateGate {
-    /// A gate for so many requests per second; none for any number.
+    /// A gate for `rate` requests per second; none for no limit.
     pub(super) fn new(rate: Option<f64>) -> Self {
         let every = rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(1.0 / rate));
         Self { every, next: Mutex::new(Instant::now()) }

@@ -1,11 +1,11 @@
-//! A server as a model: it tells the law of each token, and thereby scores texts that models of
-//! this program cannot.
+//! A server as a model: it reports the distribution of each token. So it scores sequences that no
+//! model of this program can.
 
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::api::{AskedLaws, NamedServer, ServerApi, ToldLaw};
+use super::api::{LogprobsRequest, NamedServer, ServerApi, TopLogprobs};
 use super::http::HttpServer;
 use super::rate::RateGate;
 use crate::distribution::Token;
@@ -13,57 +13,57 @@ use crate::error::Error;
 use crate::model::{CacheDtype, Evaluation, LanguageModel, ModelInfo, Session, Work};
 use crate::sampling::{Logits, SamplingParams};
 
-/// How laws are asked for.
+/// How to score sequences by a server.
 #[derive(Debug)]
-pub struct ScoredBy<'a> {
-    /// Whom.
+pub struct ScoringSettings<'a> {
+    /// The server.
     pub server: NamedServer<'a>,
-    /// The tokens of its vocabulary, if they are known.
+    /// The size of its vocabulary, if it is known.
     pub vocab: Option<usize>,
-    /// Log-probabilities of each law, the largest ones; none for those of all tokens.
+    /// Number of log-probabilities per token, the largest ones; none for the whole vocabulary.
     pub logprobs: Option<usize>,
 }
 
-/// A server that tells laws. Their log-probabilities are logits up to a constant.
+/// A server that reports log-probabilities, which are logits up to a constant.
 #[derive(Debug)]
 pub struct ScoringServer {
     server: HttpServer,
     api: ServerApi,
-    /// The token that answers consist of, where it matters.
+    /// The token that answers must consist of, if that matters.
     token: Option<Token>,
-    /// How many log-probabilities are asked for; none for those of all tokens.
+    /// Number of log-probabilities to request; none for the whole vocabulary.
     count: Option<usize>,
     info: ModelInfo,
     concurrency: usize,
     gate: RateGate,
 }
 
-/// The most laws of a request: servers have queues that end.
-const MOST_LAWS: usize = 8;
-/// About how long an answer may become, and how long a log-probability is in it, in bytes.
+/// Maximum number of prefixes of a request, since the queues of servers are limited.
+const MAX_PREFIXES: usize = 8;
+/// Approximate maximum length of an answer, and the length of a log-probability in it, in bytes.
 const ANSWER: usize = 32 << 20;
 const LOGPROB: usize = 100;
-/// What no context is longer than; servers refuse what is too long for them.
+/// Maximum length of a context; servers refuse contexts that are too long for them.
 const POSITIONS: usize = 1 << 30;
 /// Log-probabilities below this stand for minus infinity, which JSON does not have: vLLM writes
-/// -9999, llama.cpp the least number.
+/// -9999, llama.cpp the smallest number.
 const IMPOSSIBLE: f64 = -9000.0;
-/// How far the sum of all probabilities may be from 1.
+/// How far the sum of all probabilities may differ from 1.
 const ROUNDING: f64 = 1e-3;
-/// How far the logit of a token that was not told is taken to be below the least that was, as it
-/// is at least: little, so that the token counts as a tie where that one is the last that may be
-/// drawn.
-const NOT_TOLD: f64 = 1e-4;
+/// Assumed distance between the logit of an unreported token and the smallest reported one, which
+/// is above it. The distance is small, so the token counts as a tie if the smallest reported token
+/// is the last one that may be drawn.
+const UNREPORTED: f64 = 1e-4;
 
-impl ScoredBy<'_> {
-    /// Asks the server for a first law, which tells its vocabulary.
+impl ScoringSettings<'_> {
+    /// Requests a first distribution, which shows the size of the vocabulary.
     ///
     /// # Errors
-    /// If it does not answer, makes its texts up, or does not tell its laws.
+    /// If it does not answer, its completions are synthetic, or it does not report distributions.
     pub fn open(&self) -> Result<ScoringServer> {
         let NamedServer { url, api, concurrency, rate, .. } = self.server;
         let server = self.server.open()?;
-        let token = (api.laws.begin)(&server).with_context(|| url.to_owned())?;
+        let token = (api.logprobs.begin)(&server).with_context(|| url.to_owned())?;
         let mut opened = ScoringServer {
             server,
             api: *api,
@@ -74,11 +74,11 @@ impl ScoredBy<'_> {
             gate: RateGate::new(rate),
         };
         if self.vocab.is_none() {
-            if !api.laws.whole {
+            if !api.logprobs.whole {
                 let name = api.name;
                 bail!(
-                    "{url}: --api {name} does not tell how many tokens there are: name the size of \
-                     the vocabulary with --vocab-size"
+                    "{url}: --api {name} does not report the size of the vocabulary: name it with \
+                     --vocab-size"
                 );
             }
             opened.info.vocab = opened.vocab()?;
@@ -92,51 +92,52 @@ impl ScoredBy<'_> {
 }
 
 impl ScoringServer {
-    /// The size of the vocabulary, from a law of all of it.
+    /// The size of the vocabulary, from a distribution over all of it.
     fn vocab(&self) -> Result<usize> {
-        let laws = self.told(&[vec![0]]).with_context(|| {
-            "the server does not tell log-probabilities of the whole vocabulary; vLLM and specdec \
-             serve do with --max-logprobs -1 (or name its size, --vocab-size, and how many it \
-             tells, --logprobs, if texts are drawn with top_k)"
+        let reported = self.reported(&[vec![0]]).with_context(|| {
+            "the server does not report log-probabilities of the whole vocabulary; vLLM and \
+             specdec serve do with --max-logprobs -1 (or name its size, --vocab-size, and how many \
+             it reports, --logprobs, if completions are drawn with top_k)"
         })?;
-        let mut tokens = laws[0].iter().map(|told| told.0).collect::<Vec<_>>();
+        let mut tokens = reported[0].iter().map(|(token, _)| *token).collect::<Vec<_>>();
         tokens.sort_unstable();
         if tokens.is_empty() || !tokens.iter().copied().eq(0..tokens.len() as Token) {
-            let (url, told) = (&self.server.url, tokens.len());
+            let (url, count) = (&self.server.url, tokens.len());
             bail!(
-                "{url} tells {told} log-probabilities where those of the whole vocabulary were \
-                 asked for: name its size with --vocab-size"
+                "{url} reports {count} log-probabilities where those of the whole vocabulary were \
+                 requested: name its size with --vocab-size"
             );
         }
         Ok(tokens.len())
     }
 
-    /// Whether the most probable tokens alone are told, so that the law before truncation is not
-    /// known.
+    /// Whether only the most probable tokens are reported, so that the distribution before
+    /// truncation is unknown.
     pub fn is_partial(&self) -> bool {
         self.count.is_some_and(|count| count < self.info.vocab)
     }
 
-    /// Checks that the law of texts with this sampling setting follows from what the server tells.
+    /// Checks that the reported log-probabilities determine the distribution of completions with
+    /// this sampling setting.
     ///
     /// # Errors
-    /// If it does not.
+    /// If they do not.
     pub fn check(&self, sampling: SamplingParams) -> Result<()> {
         let (url, words) = (&self.server.url, sampling.words());
         if sampling.repetition_penalty != 1.0 {
             bail!(
-                "{url}: the law of texts at {words} does not follow from log-probabilities, since \
-                 repetition_penalty divides logits"
+                "{url}: the distribution of completions at {words} does not follow from \
+                 log-probabilities, since repetition_penalty divides logits"
             );
         }
-        let Some(told) = self.count.filter(|_| self.is_partial()) else { return Ok(()) };
+        let Some(reported) = self.count.filter(|_| self.is_partial()) else { return Ok(()) };
         let most = if sampling.is_greedy() { 1 } else { sampling.top_k };
-        if !(1..=told).contains(&most) || sampling.penalties() != SamplingParams::NEUTRAL {
+        if !(1..=reported).contains(&most) || sampling.penalties() != SamplingParams::NEUTRAL {
             bail!(
-                "{url}: the law of texts at {words} does not follow from {told} log-probabilities: \
-                 that needs temperature 0 or a top_k from 1 to {told}, and no penalties, or those \
-                 of the whole vocabulary (leave out --logprobs; vLLM and specdec serve tell them with \
-                 --max-logprobs -1)"
+                "{url}: the distribution of completions at {words} does not follow from {reported} \
+                 log-probabilities: that needs temperature 0 or a top_k from 1 to {reported}, and \
+                 no penalties, or those of the whole vocabulary (leave out --logprobs; vLLM and \
+                 specdec serve report them with --max-logprobs -1)"
             );
         }
         Ok(())
@@ -145,16 +146,16 @@ impl ScoringServer {
     /// The tokens of a text.
     ///
     /// # Errors
-    /// If the server does not tell them.
+    /// If the server does not report them.
     pub fn encode(&self, text: &str) -> Result<Vec<Token>> {
-        (self.api.laws.encode)(&self.server, text).with_context(|| self.server.url.clone())
+        (self.api.logprobs.encode)(&self.server, text).with_context(|| self.server.url.clone())
     }
 
     /// The logits after each prefix.
     fn rows(&self, prefixes: &[Vec<Token>]) -> Result<Vec<Logits>> {
         let fit = ANSWER / (LOGPROB * self.count.unwrap_or(self.info.vocab));
         let (most, at_a_time) =
-            if self.api.laws.in_turn { (1, 1) } else { (MOST_LAWS, self.concurrency) };
+            if self.api.logprobs.in_turn { (1, 1) } else { (MAX_PREFIXES, self.concurrency) };
         let requests = prefixes.chunks(fit.clamp(1, most)).collect::<Vec<_>>();
         let mut rows = Vec::with_capacity(prefixes.len());
         for requests in requests.chunks(at_a_time) {
@@ -173,55 +174,56 @@ impl ScoringServer {
     /// The logits after the prefixes of a request.
     fn ask(&self, prefixes: &[Vec<Token>]) -> Result<Vec<Logits>> {
         let place = |prefix: &[Token]| {
-            format!("{}{}, the law after {} tokens", self.server.url, self.api.path, prefix.len())
+            let (url, path) = (&self.server.url, self.api.path);
+            format!("{url}{path}, the distribution after {} tokens", prefix.len())
         };
-        let told = self.told(prefixes)?;
-        let laws = told.iter().zip(prefixes);
-        laws.map(|(law, prefix)| self.logits(law).with_context(|| place(prefix))).collect()
+        let reported = self.reported(prefixes)?;
+        let rows = reported.iter().zip(prefixes);
+        rows.map(|(top, prefix)| self.logits(top).with_context(|| place(prefix))).collect()
     }
 
-    /// What the server tells of the laws after some prefixes.
-    fn told(&self, prefixes: &[Vec<Token>]) -> Result<Vec<ToldLaw>> {
+    /// The log-probabilities that the server reports after some prefixes.
+    fn reported(&self, prefixes: &[Vec<Token>]) -> Result<Vec<TopLogprobs>> {
         let place = || format!("{}{}", self.server.url, self.api.path);
         self.gate.wait();
-        let asked = AskedLaws { prefixes, count: self.count, token: self.token };
-        let body = (self.api.laws.request)(&self.server, &asked);
+        let asked = LogprobsRequest { prefixes, count: self.count, token: self.token };
+        let body = (self.api.logprobs.request)(&self.server, &asked);
         let answer = self.server.post(self.api.path, &body).with_context(place)?;
-        let laws = (self.api.laws.answer)(&answer).map_err(|error| {
+        let reported = (self.api.logprobs.answer)(&answer).map_err(|error| {
             let text = answer.to_string().chars().take(200).collect::<String>();
             anyhow!("{error:#}; the answer begins with {}", crate::shown::line(&text))
         });
-        let laws = laws.with_context(place)?;
-        if laws.len() != prefixes.len() {
-            bail!("{} tells {} laws of {}", place(), laws.len(), prefixes.len());
+        let reported = reported.with_context(place)?;
+        if reported.len() != prefixes.len() {
+            bail!("{} reports {} distributions of {}", place(), reported.len(), prefixes.len());
         }
-        Ok(laws)
+        Ok(reported)
     }
 
-    /// A law as logits.
-    fn logits(&self, told: &[(Token, f64)]) -> Result<Logits> {
+    /// Reported log-probabilities as logits.
+    fn logits(&self, reported: &[(Token, f64)]) -> Result<Logits> {
         let vocab = self.info.vocab;
         let mut row = vec![None; vocab];
-        for &(token, logprob) in told {
+        for &(token, logprob) in reported {
             let place = row.get_mut(token as usize);
             let place = place.with_context(|| {
                 format!("token {token} lies outside the vocabulary of {vocab} tokens")
             })?;
             if place.replace(logprob).is_some() {
-                bail!("token {token} is there twice");
+                bail!("token {token} occurs twice");
             }
         }
         let wanted = self.count.unwrap_or(vocab).min(vocab);
-        if told.len() < wanted {
-            bail!("it tells {} log-probabilities of {wanted}", told.len());
+        if reported.len() < wanted {
+            bail!("it reports {} log-probabilities of {wanted}", reported.len());
         }
-        let sum = told.iter().map(|(_, logprob)| logprob.exp()).sum::<f64>();
+        let sum = reported.iter().map(|(_, logprob)| logprob.exp()).sum::<f64>();
         let whole = wanted == vocab;
         if !(sum <= 1.0 + ROUNDING && (sum >= 1.0 - ROUNDING || !whole)) {
-            bail!("its {} probabilities sum to {sum:.4}", told.len());
+            bail!("its {} probabilities sum to {sum:.4}", reported.len());
         }
-        let least = if whole { f64::NEG_INFINITY } else { least(told, wanted) - NOT_TOLD };
-        let logit = |told: Option<f64>| match told.unwrap_or(least) {
+        let least = if whole { f64::NEG_INFINITY } else { least(reported, wanted) - UNREPORTED };
+        let logit = |reported: Option<f64>| match reported.unwrap_or(least) {
             logprob if logprob < IMPOSSIBLE => f32::NEG_INFINITY,
             logprob => logprob as f32,
         };
@@ -229,10 +231,10 @@ impl ScoringServer {
     }
 }
 
-/// The least of the `count` largest log-probabilities. Servers add that of the token that they
-/// have drawn, which may be a less probable one.
-fn least(told: &[(Token, f64)], count: usize) -> f64 {
-    let mut logprobs = told.iter().map(|(_, logprob)| *logprob).collect::<Vec<_>>();
+/// The smallest of the `count` largest log-probabilities. Servers add that of the token that they
+/// drew, which may be less probable.
+fn least(reported: &[(Token, f64)], count: usize) -> f64 {
+    let mut logprobs = reported.iter().map(|(_, logprob)| *logprob).collect::<Vec<_>>();
     logprobs.sort_unstable_by(|a, b| b.total_cmp(a));
     logprobs[count.saturating_sub(1)]
 }
@@ -242,7 +244,7 @@ impl LanguageModel for ScoringServer {
         &self.info
     }
 
-    /// A session that remembers nothing.
+    /// A session without a cache.
     fn session(&self) -> Result<Session, Error> {
         Ok(Session::without_cache(POSITIONS))
     }
@@ -262,7 +264,7 @@ impl LanguageModel for ScoringServer {
     }
 }
 
-/// What is known of a model that a server has.
+/// What is known of a server's model.
 fn info(url: &str, vocab: usize) -> ModelInfo {
     ModelInfo {
         name: url.to_owned(),

@@ -4,7 +4,8 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::api::{
-    AnsweredText, AskedLaws, AskedText, LawsApi, ServerApi, ToldLaw, end, ids, logprob,
+    CompletionRequest, LogprobsApi, LogprobsRequest, ServerApi, ServerCompletion, TopLogprobs, end,
+    ids, logprob,
 };
 use super::http::HttpServer;
 use crate::distribution::Token;
@@ -17,18 +18,18 @@ pub(super) const API: ServerApi = ServerApi {
     model: |_| Ok(None),
     request,
     answer,
-    // More log-probabilities than there are tokens would end its scheduler.
-    laws: LawsApi {
+    // A request for more log-probabilities than there are tokens would end its scheduler.
+    logprobs: LogprobsApi {
         whole: false,
         in_turn: false,
         begin: |_| Ok(None),
-        request: laws_request,
-        answer: laws,
+        request: logprobs_request,
+        answer: logprobs,
         encode,
     },
 };
 
-fn request(_: &HttpServer, asked: &AskedText<'_>) -> Value {
+fn request(_: &HttpServer, asked: &CompletionRequest<'_>) -> Value {
     let mut sampling = json!({
         "max_new_tokens": asked.max_tokens,
         "temperature": 1.0,
@@ -40,9 +41,9 @@ fn request(_: &HttpServer, asked: &AskedText<'_>) -> Value {
     json!({"input_ids": asked.prompt.tokens, "sampling_params": sampling})
 }
 
-fn answer(answer: &Value) -> Result<AnsweredText> {
+fn answer(answer: &Value) -> Result<ServerCompletion> {
     let reason = &answer["meta_info"]["finish_reason"];
-    Ok(AnsweredText {
+    Ok(ServerCompletion {
         tokens: ids(answer.get("output_ids")).context("it has no \"output_ids\"")?,
         end: end(reason["type"].as_str().or(reason.as_str())),
         accepted: None,
@@ -50,8 +51,8 @@ fn answer(answer: &Value) -> Result<AnsweredText> {
     })
 }
 
-fn laws_request(_: &HttpServer, asked: &AskedLaws<'_>) -> Value {
-    // With these settings the law that it draws from is the one before all processors.
+fn logprobs_request(_: &HttpServer, asked: &LogprobsRequest<'_>) -> Value {
+    // With these settings it samples from the distribution before all processors.
     let neutral = json!({
         "max_new_tokens": 1, "temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.0,
     });
@@ -63,14 +64,14 @@ fn laws_request(_: &HttpServer, asked: &AskedLaws<'_>) -> Value {
     })
 }
 
-fn laws(answer: &Value) -> Result<Vec<ToldLaw>> {
-    let law = |text: &Value| {
-        let told = text["meta_info"]["output_top_logprobs"][0].as_array()?;
-        told.iter().map(|told| logprob(told.get(1), told.get(0))).collect()
+fn logprobs(answer: &Value) -> Result<Vec<TopLogprobs>> {
+    let top = |completion: &Value| {
+        let entries = completion["meta_info"]["output_top_logprobs"][0].as_array()?;
+        entries.iter().map(|entry| logprob(entry.get(1), entry.get(0))).collect()
     };
-    let texts = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
-    let laws = texts.iter().map(law).collect::<Option<_>>();
-    laws.context("it has no \"output_top_logprobs\" of the form [[logprob, id, text], …]")
+    let completions = answer.as_array().map_or(std::slice::from_ref(answer), Vec::as_slice);
+    let all = completions.iter().map(top).collect::<Option<_>>();
+    all.context("it has no \"output_top_logprobs\" of the form [[logprob, id, text], …]")
 }
 
 fn encode(server: &HttpServer, text: &str) -> Result<Vec<Token>> {

@@ -4,7 +4,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::api::{
-    AnsweredText, AskedLaws, AskedText, LawsApi, ServerApi, ToldLaw, counts, end, ids,
+    CompletionRequest, LogprobsApi, LogprobsRequest, ServerApi, ServerCompletion, TopLogprobs,
+    counts, end, ids,
 };
 use super::http::HttpServer;
 use crate::distribution::Token;
@@ -18,27 +19,27 @@ pub(super) const API: ServerApi = ServerApi {
     model,
     request,
     answer,
-    laws: LAWS,
+    logprobs: LOGPROBS,
 };
 
-pub(super) const LAWS: LawsApi = LawsApi {
+pub(super) const LOGPROBS: LogprobsApi = LogprobsApi {
     whole: true,
     in_turn: false,
     begin: |_| Ok(None),
-    request: laws_request,
-    answer: laws,
+    request: logprobs_request,
+    answer: logprobs,
     encode,
 };
 
-/// A server that was told to accept drafts at random says so where it shows its settings, which
-/// it does in its development mode.
+/// A server that is configured to accept drafts at random says so in its settings, which it shows
+/// in its development mode.
 fn check(server: &HttpServer) -> Result<()> {
     let shown = server.get_text("/server_info?config_format=json").unwrap_or_default();
     let synthetic = shown.split("rejection_sample_method").nth(1).is_some_and(|value| {
         value.trim_start_matches(|c: char| !c.is_alphanumeric()).starts_with("synthetic")
     });
     if synthetic {
-        bail!("{}: it accepts drafts at random (synthetic), whatever its models say", server.url);
+        bail!("{}: it accepts drafts at random (synthetic) and ignores its models", server.url);
     }
     Ok(())
 }
@@ -49,14 +50,14 @@ pub(super) fn model(server: &HttpServer) -> Result<Option<String>> {
     name.context("it lists no model: name one with --served-model").map(Some)
 }
 
-fn request(server: &HttpServer, asked: &AskedText<'_>) -> Value {
-    let mut body = asked_text(server, asked);
-    say_all(&mut body, asked.sampling);
+fn request(server: &HttpServer, asked: &CompletionRequest<'_>) -> Value {
+    let mut body = openai_completion(server, asked);
+    name_all(&mut body, asked.sampling);
     body
 }
 
-/// What any server of OpenAI's protocol is asked.
-pub(super) fn asked_text(server: &HttpServer, asked: &AskedText<'_>) -> Value {
+/// The request for a completion to any server of OpenAI's protocol.
+pub(super) fn openai_completion(server: &HttpServer, asked: &CompletionRequest<'_>) -> Value {
     let mut body = json!({
         "model": server.model,
         "prompt": asked.prompt.tokens,
@@ -71,11 +72,11 @@ pub(super) fn asked_text(server: &HttpServer, asked: &AskedText<'_>) -> Value {
     body
 }
 
-fn answer(answer: &Value) -> Result<AnsweredText> {
+fn answer(answer: &Value) -> Result<ServerCompletion> {
     let choice = answer["choices"].get(0).context("it has no choice")?;
     let tokens = ids(choice.get("token_ids"));
     let rounds = &answer["metrics"]["speculative_decoding"];
-    Ok(AnsweredText {
+    Ok(ServerCompletion {
         tokens: tokens.context("it has no \"token_ids\"")?,
         end: end(choice["finish_reason"].as_str()),
         accepted: counts(rounds.get("per_step_accepted")),
@@ -83,17 +84,17 @@ fn answer(answer: &Value) -> Result<AnsweredText> {
     })
 }
 
-/// All settings are neutral, so that the law is the one before all processors whichever law the
-/// server tells (`--logprobs-mode`).
-fn laws_request(server: &HttpServer, asked: &AskedLaws<'_>) -> Value {
-    let mut body = asked_laws(server, asked);
-    say_all(&mut body, SamplingParams::NEUTRAL);
+/// All settings are neutral, so the server reports the distribution before all processors under
+/// every `--logprobs-mode`.
+fn logprobs_request(server: &HttpServer, asked: &LogprobsRequest<'_>) -> Value {
+    let mut body = openai_logprobs(server, asked);
+    name_all(&mut body, SamplingParams::NEUTRAL);
     body["ignore_eos"] = json!(true);
     body
 }
 
-/// Names all settings: those that are not named have defaults of the model.
-fn say_all(body: &mut Value, sampling: SamplingParams) {
+/// Names all settings, since those that are not named get defaults of the model.
+fn name_all(body: &mut Value, sampling: SamplingParams) {
     let settings = serde_json::to_value(sampling).unwrap_or_default();
     for (key, value) in settings.as_object().into_iter().flatten() {
         body[key] = value.clone();
@@ -105,8 +106,8 @@ pub(super) fn numbered(token: &str) -> Option<Token> {
     token.strip_prefix("token_id:")?.parse().ok()
 }
 
-/// What any server of OpenAI's protocol is asked.
-pub(super) fn asked_laws(server: &HttpServer, asked: &AskedLaws<'_>) -> Value {
+/// The request for log-probabilities to any server of OpenAI's protocol.
+pub(super) fn openai_logprobs(server: &HttpServer, asked: &LogprobsRequest<'_>) -> Value {
     json!({
         "model": server.model,
         "prompt": asked.prefixes,
@@ -118,17 +119,17 @@ pub(super) fn asked_laws(server: &HttpServer, asked: &AskedLaws<'_>) -> Value {
     })
 }
 
-fn laws(answer: &Value) -> Result<Vec<ToldLaw>> {
+fn logprobs(answer: &Value) -> Result<Vec<TopLogprobs>> {
     let mut choices = answer["choices"].as_array().context("it has no \"choices\"")?.clone();
     choices.sort_by_key(|choice| choice["index"].as_u64());
-    let law = |choice: &Value| {
-        let told = choice["logprobs"]["top_logprobs"][0].as_object()?;
-        told.iter().map(|(token, logprob)| Some((numbered(token)?, logprob.as_f64()?))).collect()
+    let top = |choice: &Value| {
+        let entries = choice["logprobs"]["top_logprobs"][0].as_object()?;
+        entries.iter().map(|(token, log)| Some((numbered(token)?, log.as_f64()?))).collect()
     };
-    let laws = choices.iter().map(law).collect::<Option<_>>();
-    laws.context(
+    let all = choices.iter().map(top).collect::<Option<_>>();
+    all.context(
         "it has no \"top_logprobs\" whose tokens have the form token_id:N, and texts alone do not \
-         tell tokens apart",
+         identify tokens",
     )
 }
 
@@ -139,5 +140,5 @@ fn encode(server: &HttpServer, text: &str) -> Result<Vec<Token>> {
     });
     let answer = server.post(API.path, &body)?;
     ids(answer["choices"][0].get("prompt_token_ids"))
-        .context("its answer has no \"prompt_token_ids\", so that a prompt has no tokens")
+        .context("its answer has no \"prompt_token_ids\", so the prompt's tokens are unknown")
 }

@@ -180,7 +180,7 @@ fn write_group(group: &mut SerializedRowGroupWriter<'_, File>, rows: &[ParquetRo
 }
 
 /// The lists of a column: definition levels (0: no list, 1: an empty one, 2: a number) and
-/// repetition levels (1: the list goes on), and all numbers.
+/// repetition levels (1: the list continues), and all numbers.
 fn flat<'r, T: Copy + 'r>(
     lists: impl Iterator<Item = Option<&'r [T]>>,
 ) -> ((Vec<i16>, Vec<i16>), Vec<T>) {
@@ -208,7 +208,7 @@ fn line(row: &Row) -> Result<TapeLine> {
                 let values = list.elements().iter().map(number).collect::<Result<Vec<_>>>()?;
                 lists.insert(name.clone(), Value::Array(values));
             }
-            // The numbers are among the rest, too.
+            // The rest holds the numbers, too.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Records the texts of prompts on a tape.
+//! Records completions of prompts on a tape.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::model::{Codec, LanguageModel, Prefilled};
 use crate::sampling::SamplingParams;
 use crate::shown;
 use crate::tape::{
-    TAPE_FORMAT, TapeHeader, TapeLine, TapeModel, TapeRequest, TapeText, record_text,
+    TAPE_FORMAT, TapeHeader, TapeLine, TapeModel, TapeRequest, TapeSequence, record_sequence,
 };
 use crate::terminal::Progress;
 
@@ -33,31 +33,31 @@ pub struct TapePrompt {
     pub tokens: Vec<Token>,
 }
 
-/// What is to be recorded.
+/// What to record.
 #[derive(Debug)]
 pub struct Recording<'a> {
     /// The target.
     pub target: &'a dyn LanguageModel,
-    /// The name with which it was asked for.
+    /// The name under which it was requested.
     pub name: &'a str,
     /// Its tokenizer.
     pub codec: &'a dyn Codec,
-    /// How texts are drawn.
+    /// How completions are sampled.
     pub samplings: Vec<SamplingParams>,
-    /// What they continue.
+    /// The prompts.
     pub prompts: Vec<TapePrompt>,
-    /// Texts per prompt and sampling setting.
+    /// Completions per prompt and sampling setting.
     pub repeats: u32,
-    /// The seed: the same request has the same text as in an experiment.
+    /// The seed; the same request gives the same completion as in an experiment.
     pub seed: u64,
-    /// New tokens per text.
+    /// Maximum number of new tokens per completion.
     pub max_tokens: usize,
-    /// Whether end tokens are tokens like any other.
+    /// Whether end tokens are treated like any other token.
     pub ignore_eos: bool,
 }
 
 impl Recording<'_> {
-    /// Records the texts that the file does not hold yet.
+    /// Records the sequences that the file does not hold yet.
     ///
     /// # Errors
     /// If the file is that of another recording or cannot be written, or the target fails.
@@ -65,7 +65,7 @@ impl Recording<'_> {
         let mut file = TapeFile::begin(path, &self.header())?;
         let held = self.held(&file, path)?;
         let total = self.prompts.len() * self.samplings.len() * self.repeats as usize;
-        let mut progress = Progress::new("texts", total, held.len());
+        let mut progress = Progress::new("completions", total, held.len());
         let clock = RealClock::default();
         for prompt in &self.prompts {
             let head = prompt.tokens.split_last().map_or(&[][..], |(_, head)| head);
@@ -81,8 +81,9 @@ impl Recording<'_> {
                     prompt: &prompt.tokens,
                     sampling: (sampling, self.samplings[sampling]),
                 };
-                let text = record_text(&target, Some(self.codec), self.stop(), &asked, &clock)?;
-                file.append(TapeLine::Text(text))?;
+                let sequence =
+                    record_sequence(&target, Some(self.codec), self.stop(), &asked, &clock)?;
+                file.append(TapeLine::Sequence(sequence))?;
                 progress.advance(&shown::line(&prompt.id));
             }
         }
@@ -111,7 +112,7 @@ impl Recording<'_> {
         }
     }
 
-    /// The texts that the file holds already.
+    /// The sequences that the file holds already.
     fn held(&self, file: &TapeFile, path: &Path) -> Result<BTreeSet<(&str, u32, usize)>> {
         let tape = file.tape();
         let header = TapeHeader { build: tape.header.build.clone(), ..self.header() };
@@ -122,7 +123,9 @@ impl Recording<'_> {
         let prompts = self.prompts.iter().map(|prompt| (&*prompt.id, prompt));
         let prompts = prompts.collect::<BTreeMap<_, _>>();
         let mut held = BTreeSet::new();
-        for TapeText { prompt, repeat, sampling, prompt_tokens, max_tokens, .. } in &tape.texts {
+        for TapeSequence { prompt, repeat, sampling, prompt_tokens, max_tokens, .. } in
+            &tape.sequences
+        {
             let same = prompts.get(&**prompt).filter(|own| own.tokens == *prompt_tokens);
             let room = self.target.info().context_length.saturating_sub(prompt_tokens.len());
             match same.filter(|_| *max_tokens == self.max_tokens.min(room)) {

@@ -1,4 +1,4 @@
-//! Lets drafters read the texts of a tape.
+//! Scores the sequences of a tape with drafters.
 
 use anyhow::{Context, Result, bail};
 
@@ -12,31 +12,31 @@ use crate::registry::find;
 use crate::sampling::{Sampler, SamplingParams};
 use crate::shown;
 use crate::tape::{
-    Beside, DraftStart, ScoredText, Tape, TapeDrafter, TapeLine, TapeScore, TapeText, Teacher,
-    draft_starts, score_text,
+    DraftStart, ScoredSequence, Tape, TapeDrafter, TapeLine, TapeScore, TapeSequence, TargetReader,
+    Teacher, draft_starts, score_sequence,
 };
 use crate::terminal::Progress;
 
 /// The drafter that is a model and nothing else.
 pub const MODEL: &str = "model";
 
-/// What is to be scored.
+/// What to score.
 #[derive(Debug)]
 pub struct Scoring<'a> {
     /// The drafters, which share one draft model.
     pub drafters: Vec<TapeDrafter>,
-    /// The draft model, the texts of n-gram models, and the target if overlaps are wanted.
+    /// The draft model, the text files of n-gram models, and the target if overlaps are wanted.
     pub tools: Tools<'a>,
     /// Whether to compute Σ min(p, q).
     pub overlap: bool,
-    /// The K up to which to keep what draft length policies see, if any.
+    /// The K up to which to keep what draft length policies see; none to keep nothing.
     pub beliefs: Option<usize>,
 }
 
-/// A drafter in canonical spelling, with all of its settings.
+/// A drafter in canonical form, with all of its settings.
 ///
 /// # Errors
-/// If its name or a setting is not allowed, or its drafts are no chains.
+/// If its name or a setting is not allowed, or it does not draft chains.
 pub fn canonical(drafter: TapeDrafter) -> Result<TapeDrafter, Error> {
     let spec = spec(&drafter, SamplingParams::default());
     spec.validate()?;
@@ -54,12 +54,14 @@ pub fn canonical(drafter: TapeDrafter) -> Result<TapeDrafter, Error> {
     }
     if (entry.build.shape)(&spec.canonical()?.params)?.branches() {
         return Err(Error::setting(format!(
-            "drafter \"{}\" drafts trees: a tape holds what drafters of chains say of a text",
+            "drafter \"{}\" drafts trees: a tape holds only scores of drafters of chains",
             entry.name
         )));
     }
     if entry.name == PLAIN {
-        return Err(Error::setting("drafter \"none\" says nothing of a text"));
+        return Err(Error::setting(
+            "drafter \"none\" drafts nothing, so there is nothing to score",
+        ));
     }
     let fixed = length.name == MethodSpec::default().length;
     let length = (!fixed).then(|| length.name.to_owned());
@@ -67,46 +69,49 @@ pub fn canonical(drafter: TapeDrafter) -> Result<TapeDrafter, Error> {
 }
 
 impl Scoring<'_> {
-    /// Scores the texts that the drafters have not read yet.
+    /// Scores the sequences that the drafters have not scored yet.
     ///
     /// # Errors
-    /// If a model has another vocabulary than the texts, fails, or a line cannot be written.
+    /// If a model has another vocabulary than the tape or fails, or a line cannot be written.
     pub fn run(&self, file: &mut TapeFile) -> Result<()> {
         for model in [self.tools.draft, self.tools.target].into_iter().flatten() {
             check_tokens(file.tape(), model.info())?;
         }
         self.check_known(file)?;
         let numbers = self.numbers(file)?;
-        let texts = 0..file.tape().texts.len();
-        let open = |text: &usize| numbers.iter().any(|&d| file.tape().score(d, *text).is_none());
-        let open = texts.clone().filter(open).collect::<Vec<_>>();
-        let mut progress = Progress::new("texts", texts.len(), texts.len() - open.len());
+        let sequences = 0..file.tape().sequences.len();
+        let open =
+            |sequence: &usize| numbers.iter().any(|&d| file.tape().score(d, *sequence).is_none());
+        let open = sequences.clone().filter(open).collect::<Vec<_>>();
+        let mut progress =
+            Progress::new("sequences", sequences.len(), sequences.len() - open.len());
         let mut teachers = Teachers::new(self)?;
-        for text in open {
-            for line in self.lines(file, &numbers, &mut teachers, text)? {
+        for sequence in open {
+            for line in self.lines(file, &numbers, &mut teachers, sequence)? {
                 file.append(TapeLine::Score(line))?;
             }
-            progress.advance(&shown::line(&file.tape().texts[text].prompt));
+            progress.advance(&shown::line(&file.tape().sequences[sequence].prompt));
         }
         Ok(())
     }
 
-    /// Refuses to add to what a tape holds: its lines stay as they are.
+    /// Refuses to extend existing scores, since lines of a tape never change.
     fn check_known(&self, file: &TapeFile) -> Result<()> {
         let tape = file.tape();
         for drafter in self.drafters.iter().filter(|drafter| reads_at_once(drafter)) {
             let Some(number) = tape.drafters.iter().position(|known| known == drafter) else {
                 continue;
             };
-            let known = (0..tape.texts.len()).filter_map(|text| tape.score(number, text));
+            let known =
+                (0..tape.sequences.len()).filter_map(|sequence| tape.score(number, sequence));
             let enough = |score: &TapeScore| {
                 let most = score.beliefs.as_ref().map_or(0, |beliefs| beliefs.most);
                 (score.overlap.is_some() || !self.overlap) && most >= self.beliefs.unwrap_or(0)
             };
             if !known.into_iter().all(enough) {
                 bail!(
-                    "the tape holds what {} says of its texts, without all that is asked for: \
-                     score a tape that it has not read",
+                    "the tape has scores of {} without everything that is requested: score a tape \
+                     that this drafter has not scored",
                     drafter.describe()
                 );
             }
@@ -114,7 +119,7 @@ impl Scoring<'_> {
         Ok(())
     }
 
-    /// The number of each drafter on the tape; those that are new get a line.
+    /// The index of each drafter on the tape; new drafters get a line.
     fn numbers(&self, file: &mut TapeFile) -> Result<Vec<usize>> {
         let mut numbers = Vec::new();
         for drafter in &self.drafters {
@@ -127,7 +132,7 @@ impl Scoring<'_> {
         Ok(numbers)
     }
 
-    /// What the drafters that have not read a text say of it.
+    /// The missing scores of a sequence.
     fn lines(
         &self,
         file: &TapeFile,
@@ -136,41 +141,45 @@ impl Scoring<'_> {
         number: usize,
     ) -> Result<Vec<TapeScore>> {
         let tape = file.tape();
-        let text = &tape.texts[number];
-        let target = tape.header.samplings[text.sampling];
+        let sequence = &tape.sequences[number];
+        let target = tape.header.samplings[sequence.sampling];
         let open = self.drafters.iter().zip(numbers);
         let open = open.filter(|&(_, &drafter)| tape.score(drafter, number).is_none());
         let (models, others): (Vec<_>, Vec<_>) = open.partition(|(d, _)| reads_at_once(d));
-        let place = || format!("prompt {}, repeat {}", shown::line(&text.prompt), text.repeat);
+        let place =
+            || format!("prompt {}, repeat {}", shown::line(&sequence.prompt), sequence.repeat);
         let samplers = models.iter().map(|(d, _)| Sampler::new(draft_sampling(target, &d.params)));
         let samplers = samplers.collect::<Result<Vec<_>, _>>()?;
-        let scored = teachers.scored(samplers, target, text).with_context(place)?;
-        let line =
-            |drafter: &usize| TapeScore { drafter: *drafter, text: number, ..TapeScore::default() };
+        let scored = teachers.scored(samplers, target, sequence).with_context(place)?;
+        let line = |drafter: &usize| TapeScore {
+            drafter: *drafter,
+            sequence: number,
+            ..TapeScore::default()
+        };
         let mut lines = Vec::new();
-        for ((_, drafter), ScoredText { log_q, overlap, race, siblings, beliefs }) in
+        for ((_, drafter), ScoredSequence { log_q, overlap, race, siblings, beliefs }) in
             models.iter().zip(scored)
         {
             let log_q = Some(log_q);
             lines.push(TapeScore { log_q, overlap, race, siblings, beliefs, ..line(drafter) });
         }
         for (drafter, at) in others {
-            let starts = self.starts(drafter, target, tape.header.target.vocab, text);
+            let starts = self.starts(drafter, target, tape.header.target.vocab, sequence);
             lines.push(TapeScore { starts: Some(starts.with_context(place)?), ..line(at) });
         }
         Ok(lines)
     }
 
-    /// The drafts of a drafter from every token of a text.
+    /// The drafts of a drafter from every token of a completion on.
     fn starts(
         &self,
         drafter: &TapeDrafter,
         target: SamplingParams,
         vocab: usize,
-        text: &TapeText,
+        sequence: &TapeSequence,
     ) -> Result<Vec<DraftStart>, Error> {
         let method = spec(drafter, target).build_with(self.tools)?;
-        draft_starts(method, vocab, text, drafter.most.unwrap_or_default())
+        draft_starts(method, vocab, sequence, drafter.most.unwrap_or_default())
     }
 }
 
@@ -179,7 +188,7 @@ pub fn reads_at_once(drafter: &TapeDrafter) -> bool {
     drafter.drafter == MODEL && drafter.length.is_none()
 }
 
-/// The method with which a drafter drafts chains.
+/// The method by which a drafter drafts chains.
 fn spec(drafter: &TapeDrafter, sampling: SamplingParams) -> MethodSpec {
     let default = MethodSpec::default();
     MethodSpec {
@@ -192,7 +201,7 @@ fn spec(drafter: &TapeDrafter, sampling: SamplingParams) -> MethodSpec {
     }
 }
 
-/// The models that read texts.
+/// The models that read sequences.
 struct Teachers<'a> {
     draft: Option<Teacher<'a>>,
     target: Option<Teacher<'a>>,
@@ -212,8 +221,8 @@ impl<'a> Teachers<'a> {
         &mut self,
         samplers: Vec<Sampler>,
         target: SamplingParams,
-        text: &TapeText,
-    ) -> Result<Vec<ScoredText>> {
+        sequence: &TapeSequence,
+    ) -> Result<Vec<ScoredSequence>> {
         if samplers.is_empty() {
             return Ok(Vec::new());
         }
@@ -221,27 +230,27 @@ impl<'a> Teachers<'a> {
         let threads = draft.model().for_each_row();
         let samplers = samplers.into_iter().map(|sampler| sampler.on(threads)).collect::<Vec<_>>();
         let sampler = Sampler::new(target)?.on(threads);
-        let target = self.target.as_mut().map(|teacher| Beside {
+        let target = self.target.as_mut().map(|teacher| TargetReader {
             teacher,
             sampler: &sampler,
             beliefs: self.beliefs,
         });
-        Ok(score_text(draft, &samplers, target, text)?)
+        Ok(score_sequence(draft, &samplers, target, sequence)?)
     }
 }
 
-/// Refuses a model that reads the token ids of the tape as other tokens.
+/// Refuses a model for which the token ids of the tape stand for other tokens.
 ///
 /// # Errors
-/// If its tokenizer is another one, or has fewer tokens than the tape or a text has.
+/// If its tokenizer differs, or its vocabulary lacks a token of the tape.
 pub fn check_tokens(tape: &Tape, model: &ModelInfo) -> Result<()> {
     let target = &tape.header.target;
-    // Texts of other programs do not tell it, and neither do servers.
+    // Tapes of other programs do not state it, and neither do servers.
     let known = !target.tokenizer_sha256.is_empty() && !model.tokenizer_sha256.is_empty();
     if known && target.tokenizer_sha256 != model.tokenizer_sha256 {
         bail!(
-            "{} has another tokenizer than {}, whose texts the tape holds: the same number would \
-             stand for different tokens",
+            "{} has another tokenizer than {}, from which the tape was recorded: the same ids \
+             would stand for different tokens",
             model.name,
             target.name
         );
@@ -249,7 +258,10 @@ pub fn check_tokens(tape: &Tape, model: &ModelInfo) -> Result<()> {
     if target.vocab > model.vocab {
         bail!("{} has {} tokens and the tape has {}", model.name, model.vocab, target.vocab);
     }
-    let all = tape.texts.iter().flat_map(|text| text.prompt_tokens.iter().chain(&text.tokens));
+    let all = tape
+        .sequences
+        .iter()
+        .flat_map(|sequence| sequence.prompt_tokens.iter().chain(&sequence.tokens));
     if let Some(token) = { all }.find(|&&token| token as usize >= model.vocab) {
         bail!("token {token} lies outside the vocabulary of {} ({})", model.name, model.vocab);
     }

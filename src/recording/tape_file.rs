@@ -1,4 +1,4 @@
-//! A tape on disk: whole lines are appended, so that a crash loses no more than one.
+//! A tape on disk. It grows by whole lines, so a crash loses at most one.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, ErrorKind, Seek, SeekFrom, Write};
@@ -14,7 +14,7 @@ use crate::tape::{ReadTape, Tape, TapeHeader, TapeLine, read_tape};
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// A tape that is written. Nothing else may write to the file meanwhile.
+/// A tape that is being written. Nothing else may write to the file meanwhile.
 #[derive(Debug)]
 pub struct TapeFile {
     file: File,
@@ -23,7 +23,7 @@ pub struct TapeFile {
 }
 
 impl TapeFile {
-    /// Begins a tape, or continues the one that is there.
+    /// Creates a tape, or continues an existing one.
     ///
     /// # Errors
     /// If the file cannot be written or holds something else, or another process writes to it.
@@ -42,7 +42,7 @@ impl TapeFile {
         }
     }
 
-    /// Opens a tape to append to. A line that a crash has torn is removed.
+    /// Opens a tape to append to; removes a line that a crash has truncated.
     ///
     /// # Errors
     /// If it cannot be read or written, is compressed, or another process writes to it.
@@ -80,14 +80,14 @@ impl TapeFile {
         let before = self.file.seek(SeekFrom::End(0));
         let written = self.file.write_all(line);
         if written.is_err() {
-            // What a full disk has taken of the line is no line.
+            // A full disk may have taken a part of the line.
             let _ = before.and_then(|before| self.file.set_len(before));
         }
         written.with_context(|| format!("cannot write {}", self.path.display()))
     }
 }
 
-/// A line as it stands in the file.
+/// The bytes of a line in the file.
 fn written(line: &TapeLine) -> Result<Vec<u8>> {
     let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');
@@ -105,7 +105,7 @@ pub fn read_tape_file(path: &Path) -> Result<Tape> {
     }
 }
 
-/// A file that is read.
+/// A file open for reading.
 pub(super) enum Opened {
     /// A tape in Parquet.
     Parquet(File),

@@ -1,15 +1,15 @@
-//! When requests come.
+//! When requests arrive.
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
-/// How requests come.
+/// How requests arrive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
-    /// Independently of each other (a Poisson process), so many per second; all at once if the
-    /// number is infinite.
+    /// Independently of each other (a Poisson process), with this number per second; all at once if
+    /// it is infinite.
     Rate(f64),
-    /// From so many clients, each of which sends its next request when its last one is done.
+    /// From this number of clients. Each sends its next request when its last one is done.
     Clients(usize),
 }
 
@@ -26,20 +26,20 @@ impl Arrivals {
 /// Requests, in the order in which they are taken.
 #[derive(Debug, Clone)]
 pub(super) struct RequestQueue {
-    /// The number of a text, and when the request comes, in ms; none for one that waits for a
+    /// The index of a sequence, and when the request arrives, in ms; none for one that waits for a
     /// client.
     requests: Vec<(usize, Option<f64>)>,
     next: usize,
 }
 
 impl RequestQueue {
-    /// So many requests for some texts: all texts in random order before one comes again.
-    pub(super) fn new(texts: usize, requests: usize, arrivals: Arrivals, seed: u64) -> Self {
+    /// `requests` requests for some sequences: all in random order before one is requested again.
+    pub(super) fn new(sequences: usize, requests: usize, arrivals: Arrivals, seed: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut order = Vec::with_capacity(requests + texts);
-        while order.len() < requests && texts > 0 {
+        let mut order = Vec::with_capacity(requests + sequences);
+        while order.len() < requests && sequences > 0 {
             let begin = order.len();
-            order.extend(0..texts);
+            order.extend(0..sequences);
             shuffle(&mut order[begin..], &mut rng);
         }
         order.truncate(requests);
@@ -52,15 +52,15 @@ impl RequestQueue {
             Arrivals::Clients(clients) => (number < clients).then_some(0.0),
         };
         let requests = order.into_iter().enumerate();
-        Self { requests: requests.map(|(n, text)| (text, comes(n))).collect(), next: 0 }
+        Self { requests: requests.map(|(n, sequence)| (sequence, comes(n))).collect(), next: 0 }
     }
 
-    /// The next request, with its number, text and arrival, if it has come by now.
+    /// The next request with its number, sequence and arrival, if it has arrived by now.
     pub(super) fn take(&mut self, now: f64) -> Option<(usize, usize, f64)> {
-        let (text, comes) = *self.requests.get(self.next)?;
+        let (sequence, comes) = *self.requests.get(self.next)?;
         let comes = comes.filter(|&comes| comes <= now)?;
         self.next += 1;
-        Some((self.next - 1, text, comes))
+        Some((self.next - 1, sequence, comes))
     }
 
     /// Whether all requests were taken.
@@ -68,12 +68,12 @@ impl RequestQueue {
         self.next == self.requests.len()
     }
 
-    /// When the next request comes; `None` if it waits for a client, or there is none.
+    /// When the next request arrives; `None` if it waits for a client, or there is none.
     pub(super) fn next_at(&self) -> Option<f64> {
         self.requests.get(self.next).and_then(|(_, comes)| *comes)
     }
 
-    /// A client's request is done: it sends the next one.
+    /// Notes that a client's request is done: the client sends the next one.
     pub(super) fn done(&mut self, now: f64) {
         let mut waiting = self.requests[self.next..].iter_mut();
         if let Some((_, comes)) = waiting.find(|(_, comes)| comes.is_none()) {
@@ -82,8 +82,7 @@ impl RequestQueue {
     }
 }
 
-/// Puts a list into random order (Fisher and Yates). The order does not change with a library's
-/// version.
+/// Shuffles a list (Fisher and Yates). The order does not depend on the version of a library.
 pub(super) fn shuffle<T>(list: &mut [T], rng: &mut ChaCha8Rng) {
     for last in (1..list.len()).rev() {
         list.swap(last, (uniform(rng) * (last + 1) as f64) as usize);

@@ -1,35 +1,35 @@
-//! What a simulation has measured.
+//! The measurements of a simulation.
 
 use super::policy::ServedRound;
 use crate::statistics::quantile;
 
-/// A request that is done; times are in ms.
+/// A finished request; times are in ms.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ServedRequest {
-    /// Its number, in the order in which requests come.
+    /// Its number, in the order of arrival.
     pub number: usize,
-    /// Its text, as an index of those of the server.
-    pub text: usize,
-    /// When it came.
+    /// Index of its sequence among those of the server.
+    pub sequence: usize,
+    /// When it arrived.
     pub arrived: f64,
     /// When its prompt was read.
     pub prefilled: f64,
-    /// When its first round was done.
+    /// When its first round ended.
     pub first: f64,
-    /// When its text was done.
+    /// When its completion ended.
     pub finished: f64,
-    /// Tokens of its text.
+    /// Tokens of its completion.
     pub tokens: usize,
 }
 
-/// A simulation.
+/// The outcome of a simulation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServedRun {
-    /// The requests, in the order in which they were done.
+    /// The requests, in the order in which they finished.
     pub requests: Vec<ServedRequest>,
-    /// Steps in which a request decoded, and the rounds in them.
+    /// Number of steps in which a request decoded.
     pub steps: usize,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: usize,
     /// Drafted tokens.
     pub drafted: usize,
@@ -43,7 +43,7 @@ pub struct ServedRun {
 }
 
 impl ServedRun {
-    /// A step has run.
+    /// Adds a step.
     pub(super) fn step(&mut self, rounds: &[ServedRound], ms: f64) {
         self.steps += usize::from(!rounds.is_empty());
         self.rounds += rounds.len();
@@ -53,19 +53,19 @@ impl ServedRun {
         self.busy_ms += ms;
     }
 
-    /// Tokens of all texts.
+    /// Tokens of all completions.
     pub fn tokens(&self) -> usize {
         self.requests.iter().map(|request| request.tokens).sum()
     }
 
-    /// The load goes on: requests are still to be taken.
+    /// Notes that requests are still to be taken.
     pub(super) fn loaded_until(&mut self, now: f64) {
         (self.loaded_tokens, self.loaded_ms) = (self.emitted, now);
     }
 
-    /// Tokens, and the time in ms that they took, up to when the last request was taken: what
-    /// follows depends on which text is the longest. If all requests were taken at once, the
-    /// whole simulation counts.
+    /// Tokens, and the time in ms that they took, until the last request was taken. What follows
+    /// depends on the longest completion. If all requests were taken at once, the whole simulation
+    /// counts.
     pub fn under_load(&self) -> (f64, f64) {
         if self.loaded_tokens > 0 {
             return (self.loaded_tokens as f64, self.loaded_ms);
@@ -73,13 +73,13 @@ impl ServedRun {
         (self.emitted as f64, self.span_ms())
     }
 
-    /// The time until the last text was done, in ms.
+    /// The time until the last completion ended, in ms.
     pub fn span_ms(&self) -> f64 {
         self.requests.iter().map(|request| request.finished).fold(0.0, f64::max)
     }
 
-    /// The time of decoding, summed over requests, in ms: from when the prompt is read to the
-    /// end of the text.
+    /// The time of decoding, summed over requests, in ms: from the end of reading the prompt to the
+    /// end of the completion.
     pub fn decode_ms(&self) -> f64 {
         self.requests.iter().map(|request| request.finished - request.prefilled).sum()
     }
@@ -94,7 +94,7 @@ pub(super) struct TimeQuantiles {
 }
 
 impl TimeQuantiles {
-    /// Those of a time of each request.
+    /// The quantiles of a time of each request.
     pub(super) fn of<'r>(
         requests: impl Iterator<Item = &'r ServedRequest>,
         time: fn(&ServedRequest) -> f64,

@@ -1,35 +1,35 @@
-//! What some texts are expected to take, for every K.
+//! The expected rounds of some completions, for every K.
 
-use super::text::SimulatedText;
-use crate::forecasting::{CostTable, DraftedRound, MOST_K};
+use super::sequence::SimulatedSequence;
+use crate::forecasting::{CostTable, DraftedRound, MAX_K};
 
-/// The rounds of some texts, by K.
+/// The expected rounds of some completions, by K.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlook {
     tokens: f64,
-    /// The mean over tokens of the context before them.
+    /// The mean context over all tokens.
     context: usize,
     /// For K from 0: the expected rounds by what they draft.
     rounds: Vec<Vec<(DraftedRound, f64)>>,
 }
 
 impl Outlook {
-    /// That of some texts; a model drafts, or none.
-    pub fn of(texts: &[SimulatedText<'_>], with_model: bool) -> Self {
-        let tokens = texts.iter().map(|text| text.tokens as f64).sum::<f64>();
-        let context = texts.iter().map(|text| {
-            let tokens = text.tokens as f64;
-            (text.prompt as f64 + tokens / 2.0) * tokens
+    /// The outlook of some sequences; `with_model` says whether a model drafts.
+    pub fn of(sequences: &[SimulatedSequence<'_>], with_model: bool) -> Self {
+        let tokens = sequences.iter().map(|sequence| sequence.tokens as f64).sum::<f64>();
+        let context = sequences.iter().map(|sequence| {
+            let tokens = sequence.tokens as f64;
+            (sequence.prompt as f64 + tokens / 2.0) * tokens
         });
         Self {
             tokens,
             context: (context.sum::<f64>() / tokens) as usize,
-            rounds: (0..=MOST_K).map(|k| rounds(texts, k, with_model)).collect(),
+            rounds: (0..=MAX_K).map(|k| rounds(sequences, k, with_model)).collect(),
         }
     }
 
-    /// The K from 0 to `most` that is fastest if `batch` requests share all steps, and its time
-    /// per token in ms.
+    /// The fastest K from 0 to `most` if `batch` requests share all steps, and its time per token
+    /// in ms.
     pub fn best(&self, table: &CostTable, most: usize, batch: usize) -> (usize, f64) {
         let place = (self.context, batch);
         let ms = |rounds: &Vec<(DraftedRound, f64)>| {
@@ -41,10 +41,14 @@ impl Outlook {
     }
 }
 
-fn rounds(texts: &[SimulatedText<'_>], k: usize, with_model: bool) -> Vec<(DraftedRound, f64)> {
+fn rounds(
+    sequences: &[SimulatedSequence<'_>],
+    k: usize,
+    with_model: bool,
+) -> Vec<(DraftedRound, f64)> {
     let mut sums = vec![0.0; k + 1];
-    for text in texts {
-        sums.iter_mut().zip(text.outlook(k)).for_each(|(sum, count)| *sum += count);
+    for sequence in sequences {
+        sums.iter_mut().zip(sequence.outlook(k)).for_each(|(sum, count)| *sum += count);
     }
     let round = |tokens| DraftedRound { tokens, passes: if with_model { tokens } else { 0 } };
     let known = sums.into_iter().enumerate().filter(|(_, count)| *count > 0.0);

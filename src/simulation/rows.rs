@@ -4,15 +4,15 @@ use serde::Serialize;
 
 use super::arrivals::Arrivals;
 use super::measures::{ServedRequest, ServedRun, TimeQuantiles};
-use super::text::SimulatedText;
+use super::sequence::SimulatedSequence;
 use crate::sampling::SamplingParams;
 use crate::shown::cell;
 use crate::statistics::Ratio;
 
-/// What was simulated.
+/// A simulated configuration.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[allow(missing_docs)]
-pub struct SimulationWay {
+pub struct SimulationConfig {
     #[serde(flatten)]
     pub sampling: SamplingParams,
     pub drafter: String,
@@ -30,7 +30,7 @@ pub struct SimulationWay {
 #[allow(missing_docs)]
 pub struct SimulationRow {
     #[serde(flatten)]
-    pub way: SimulationWay,
+    pub config: SimulationConfig,
     pub rate: Option<f64>,
     pub clients: Option<usize>,
     pub max_batch: usize,
@@ -65,7 +65,7 @@ pub struct SimulationRow {
 #[allow(missing_docs)]
 pub struct RequestRow {
     #[serde(flatten)]
-    pub way: SimulationWay,
+    pub config: SimulationConfig,
     pub rate: Option<f64>,
     pub clients: Option<usize>,
     pub repeat: usize,
@@ -82,19 +82,19 @@ pub struct RequestRow {
 impl RequestRow {
     /// The rows of the repeats of a simulation, by request.
     pub fn all(
-        way: &SimulationWay,
+        config: &SimulationConfig,
         load: Arrivals,
-        texts: &[SimulatedText<'_>],
+        sequences: &[SimulatedSequence<'_>],
         repeats: &[ServedRun],
     ) -> Vec<Self> {
         let (rate, clients) = load.columns();
         let row = |(repeat, served): (usize, &ServedRequest)| Self {
-            way: way.clone(),
+            config: config.clone(),
             rate,
             clients,
             repeat,
             request: served.number,
-            prompt: texts[served.text].id.to_owned(),
+            prompt: sequences[served.sequence].id.to_owned(),
             tokens: served.tokens,
             arrived_ms: served.arrived,
             prefilled_ms: served.prefilled,
@@ -109,12 +109,12 @@ impl RequestRow {
     }
 }
 
-/// The repeats of a simulation, beside those of plain decoding with the same seeds.
+/// The repeats of a simulation, and those of plain decoding with the same seeds.
 #[derive(Debug, Clone, Copy)]
 pub struct Served<'r> {
-    /// How requests came.
+    /// How requests arrived.
     pub load: Arrivals,
-    /// The most requests that shared a step.
+    /// Maximum number of requests that shared a step.
     pub max_batch: usize,
     /// Plain decoding.
     pub plain: &'r [ServedRun],
@@ -124,7 +124,7 @@ pub struct Served<'r> {
 
 impl SimulationRow {
     /// The row of a policy under a load.
-    pub fn of(way: SimulationWay, served: &Served<'_>) -> Self {
+    pub fn of(config: SimulationConfig, served: &Served<'_>) -> Self {
         let Served { load, max_batch, plain, own } = *served;
         let sum = |of: fn(&ServedRun) -> f64| own.iter().map(of).sum::<f64>();
         let tokens = sum(|run| run.tokens() as f64);
@@ -152,7 +152,7 @@ impl SimulationRow {
         let accepted = sum(|run| run.accepted as f64);
         let (rate, clients) = load.columns();
         Self {
-            way,
+            config,
             rate,
             clients,
             max_batch,

@@ -5,24 +5,25 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use super::arrivals::{Arrivals, RequestQueue, uniform};
 use super::measures::{ServedRequest, ServedRun};
 use super::policy::{DecodingRequest, ServedRound, ServerStep, ServingPolicy};
+use super::sequence::{RequestProgress, SimulatedSequence};
 use super::step::{StepCosts, StepWork};
-use super::text::{ServedPlace, SimulatedText};
 
-/// What a server allows.
+/// The limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerLimits {
-    /// The most requests that share a step.
+    /// Maximum number of requests that share a step.
     pub max_batch: usize,
-    /// The most rows of a step, as far as prompts need them: requests that decode always do.
-    /// `None`: steps read no prompts; each is read as a whole when its request is taken.
+    /// Maximum number of rows of a step, which limits the prompt tokens that it reads; requests
+    /// that decode always get their rows. `None`: steps read no prompts; each prompt is read as a
+    /// whole when its request is taken.
     pub step_rows: Option<usize>,
 }
 
 /// A server in simulated time.
 #[derive(Debug, Clone, Copy)]
 pub struct Server<'s> {
-    /// The texts that requests ask for.
-    pub texts: &'s [SimulatedText<'s>],
+    /// The sequences that requests ask for.
+    pub sequences: &'s [SimulatedSequence<'s>],
     /// What steps cost.
     pub costs: StepCosts<'s>,
     /// What the server allows.
@@ -32,15 +33,15 @@ pub struct Server<'s> {
 /// A request that is being served.
 #[derive(Debug)]
 struct ActiveRequest<'s> {
-    text: &'s SimulatedText<'s>,
-    /// Tokens of the prompt that are yet to be read. The last one is read by the first round.
+    sequence: &'s SimulatedSequence<'s>,
+    /// Prompt tokens that are yet to be read. The first round reads the last one.
     unread: usize,
-    place: ServedPlace,
+    progress: RequestProgress,
     served: ServedRequest,
 }
 
 impl Server<'_> {
-    /// Serves so many requests.
+    /// Serves `requests` requests.
     pub fn serve(
         &self,
         policy: &mut dyn ServingPolicy,
@@ -48,7 +49,7 @@ impl Server<'_> {
         requests: usize,
         seed: u64,
     ) -> ServedRun {
-        let mut queue = RequestQueue::new(self.texts.len(), requests, arrivals, seed);
+        let mut queue = RequestQueue::new(self.sequences.len(), requests, arrivals, seed);
         let mut active = Vec::<ActiveRequest<'_>>::new();
         let mut run = ServedRun::default();
         let mut now = 0.0;
@@ -57,9 +58,10 @@ impl Server<'_> {
                 run.loaded_until(now);
             }
             while active.len() < self.limits.max_batch {
-                let Some((number, text, arrived)) = queue.take(now) else { break };
-                let served = ServedRequest { number, text, arrived, ..ServedRequest::default() };
-                let mut request = ActiveRequest::new(&self.texts[text], served, now);
+                let Some((number, sequence, arrived)) = queue.take(now) else { break };
+                let served =
+                    ServedRequest { number, sequence, arrived, ..ServedRequest::default() };
+                let mut request = ActiveRequest::new(&self.sequences[sequence], served, now);
                 if self.limits.step_rows.is_none() {
                     let ms = self.costs.prompt(request.unread).total();
                     now += ms;
@@ -69,14 +71,14 @@ impl Server<'_> {
                 active.push(request);
             }
             if active.is_empty() {
-                // A client's next request comes when its last one is done, so nobody waits here.
+                // A client's next request arrives when its last one is done, so none waits here.
                 let Some(next) = queue.next_at() else { return run };
                 now = next;
                 continue;
             }
             now += self.step(&mut active, policy, (now, seed), &mut run);
             active.retain(|request| {
-                let open = request.place.token < request.text.tokens;
+                let open = request.progress.token < request.sequence.tokens;
                 if !open {
                     policy.forget(request.served.number);
                     run.requests.push(ServedRequest { finished: now, ..request.served });
@@ -89,7 +91,7 @@ impl Server<'_> {
         }
     }
 
-    /// Makes a step, and returns its time.
+    /// Runs a step, and returns its time.
     fn step(
         &self,
         active: &mut [ActiveRequest<'_>],
@@ -101,7 +103,7 @@ impl Server<'_> {
         let decoding = decoding.map(|request| request.seen(seed)).collect::<Vec<_>>();
         let mut drafts = vec![0; decoding.len()];
         if !decoding.is_empty() {
-            // How much room prompts have depends on the drafts; policies see as much as there is.
+            // Drafts reduce the room for prompts; policies see the room without drafts.
             let work = self.work(active, &self.chunks(active, &drafts));
             drafts = policy.drafts(&ServerStep { requests: &decoding, costs: self.costs, work });
             let own = drafts.iter_mut().zip(&decoding);
@@ -116,13 +118,13 @@ impl Server<'_> {
             if request.unread > 0 {
                 request.read(chunk, after);
             } else {
-                let before = request.place.token;
+                let before = request.progress.token;
                 let (drafted, accepted) = request.round(drafts.next().unwrap_or(0), seed, after);
                 rounds.push(ServedRound {
                     request: request.served.number,
                     drafted,
                     accepted,
-                    emitted: request.place.token.min(request.text.tokens) - before,
+                    emitted: request.progress.token.min(request.sequence.tokens) - before,
                     draft_ms: ms.draft,
                     verify_ms: ms.target + ms.outside,
                 });
@@ -133,8 +135,8 @@ impl Server<'_> {
         ms.total()
     }
 
-    /// The tokens of each request's prompt that a step reads, beside these drafts: those that came
-    /// first are read first. A step that decodes nothing always reads some.
+    /// The prompt tokens of each request that a step with these drafts reads. Requests that arrived
+    /// first are read first. A step that decodes nothing reads at least one token.
     fn chunks(&self, active: &[ActiveRequest<'_>], drafts: &[usize]) -> Vec<usize> {
         let rows = drafts.len() + drafts.iter().sum::<usize>();
         let mut room = self.limits.step_rows.unwrap_or_default().saturating_sub(rows);
@@ -149,7 +151,7 @@ impl Server<'_> {
         active.iter().map(chunk).collect()
     }
 
-    /// What a step computes beside drafts.
+    /// The work of a step apart from drafts.
     fn work(&self, active: &[ActiveRequest<'_>], chunks: &[usize]) -> StepWork<'static> {
         let mut work = StepWork::default();
         for (request, &chunk) in active.iter().zip(chunks) {
@@ -164,28 +166,28 @@ impl Server<'_> {
 }
 
 impl<'s> ActiveRequest<'s> {
-    fn new(text: &'s SimulatedText<'s>, served: ServedRequest, now: f64) -> Self {
-        let served = ServedRequest { tokens: text.tokens, prefilled: now, ..served };
-        let unread = text.prompt.saturating_sub(1);
-        Self { text, unread, place: ServedPlace::default(), served }
+    fn new(sequence: &'s SimulatedSequence<'s>, served: ServedRequest, now: f64) -> Self {
+        let served = ServedRequest { tokens: sequence.tokens, prefilled: now, ..served };
+        let unread = sequence.prompt.saturating_sub(1);
+        Self { sequence, unread, progress: RequestProgress::default(), served }
     }
 
     /// What a policy sees.
     fn seen(&self, seed: u64) -> DecodingRequest<'s> {
-        let most = self.text.drafted(self.place, usize::MAX);
-        let draft = self.text.drawn(self.place, || self.draw(seed));
+        let most = self.sequence.drafted(self.progress, usize::MAX);
+        let draft = self.sequence.drawn(self.progress, || self.draw(seed));
         DecodingRequest { number: self.served.number, most, draft }
     }
 
     /// The draw of its next round, from [0, 1).
     fn draw(&self, seed: u64) -> f64 {
-        let place = ((self.served.number as u64) << 32) ^ self.place.token as u64;
-        uniform(&mut ChaCha8Rng::seed_from_u64(seed.wrapping_mul(SPREAD) ^ place))
+        let round = ((self.served.number as u64) << 32) ^ self.progress.token as u64;
+        uniform(&mut ChaCha8Rng::seed_from_u64(seed.wrapping_mul(SPREAD) ^ round))
     }
 
-    /// Tokens before its next row, which is that of a token that is known.
+    /// Tokens before its next row.
     fn context(&self) -> usize {
-        self.text.prompt.saturating_sub(self.unread) + self.place.token
+        self.sequence.prompt.saturating_sub(self.unread) + self.progress.token
     }
 
     /// Reads a part of its prompt.
@@ -194,19 +196,19 @@ impl<'s> ActiveRequest<'s> {
         self.served.prefilled = after;
     }
 
-    /// A round with a draft of at most so many tokens: how many it has, and how many of them are
-    /// accepted.
+    /// Runs a round with a draft of at most `k` tokens. Returns the length of the draft and the
+    /// number of accepted tokens.
     fn round(&mut self, k: usize, seed: u64, after: f64) -> (usize, usize) {
-        let drafted = self.text.drafted(self.place, k);
-        let accepted = self.text.accepted(self.place, drafted, self.draw(seed));
-        if self.place.round == 0 {
+        let drafted = self.sequence.drafted(self.progress, k);
+        let accepted = self.sequence.accepted(self.progress, drafted, self.draw(seed));
+        if self.progress.round == 0 {
             self.served.first = after;
         }
-        self.place.token += accepted + 1;
-        self.place.round += 1;
+        self.progress.token += accepted + 1;
+        self.progress.round += 1;
         (drafted, accepted)
     }
 }
 
-/// Keeps the draws of small seeds apart: an odd number near 2⁶⁴ divided by the golden ratio.
+/// Separates the draws of small seeds: an odd number near 2⁶⁴ divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;

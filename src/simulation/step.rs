@@ -1,4 +1,4 @@
-//! What a step takes that many requests share.
+//! The time of a step that many requests share.
 
 use crate::forecasting::CostTable;
 
@@ -43,12 +43,12 @@ impl StepMs {
 }
 
 impl StepCosts<'_> {
-    /// The time of a step. All its rows share one pass of the target, which costs what one costs
-    /// with as many rows per request at the mean context. The tokens of prompts are such rows,
+    /// The time of a step. All its rows share one pass of the target, which costs as much as one
+    /// with the mean number of rows per request at the mean context. Prompt tokens are such rows,
     /// too, unless the costs of reading prompts are known; then these are added.
     ///
     /// The draft model makes a pass for every token of the longest draft, over the requests that
-    /// still draft, and reads prompts, too.
+    /// still draft. It reads prompts, too.
     pub fn step(&self, work: &StepWork<'_>) -> StepMs {
         let (decoding, drafted) = (work.drafts.len(), work.drafts.iter().sum::<usize>());
         let sequences = decoding + work.prefills;
@@ -75,14 +75,14 @@ impl StepCosts<'_> {
         ms
     }
 
-    /// The time in which a prompt of so many tokens is read alone.
+    /// The time to read a prompt of `rows` tokens alone.
     pub fn prompt(&self, rows: usize) -> StepMs {
         self.prompts(rows, 1.0, || self.table.target(rows as f64, rows as f64, 1))
     }
 
-    /// What reading so many tokens of prompts takes; the target's time for them as rows of a
-    /// pass, where the costs of prompts are not known. The draft model takes a share of it, that
-    /// of its pass of one row in the target's, where its own costs are not known.
+    /// The time to read `rows` tokens of prompts. Without costs of prompts, the target takes the
+    /// time `as_rows`. Without costs of its own, the draft model takes a share of the target's
+    /// time: the ratio of their passes of one row.
     fn prompts(&self, rows: usize, context: f64, as_rows: impl FnOnce() -> f64) -> StepMs {
         if rows == 0 {
             return StepMs::default();

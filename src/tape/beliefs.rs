@@ -1,27 +1,27 @@
-//! What a draft model believes along a text, and where a draft leaves it: what draft length
-//! policies look at.
+//! What a draft model predicts along a sequence and where a draft diverges from it, as draft length
+//! policies see it.
 
 use serde::{Deserialize, Serialize};
 
 use super::forecast::TapeEnd;
 
-/// What draft length policies see of a draft model's drafts. A pair is the probability that the
-/// model gives to a token, and the entropy, in nats, of its law there; if it drafts greedily,
-/// both at temperature 1.
+/// What draft length policies see of a draft model's drafts. Each pair is the probability that the
+/// model gives to a token and the entropy, in nats, of its distribution there. For a greedy draft,
+/// both are at temperature 1.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DraftBeliefs {
-    /// The largest K that they are good for.
+    /// The largest K that they cover.
     pub most: usize,
-    /// By token of the text.
+    /// For each token of the completion: the pair of that token.
     pub along: Vec<[f64; 2]>,
-    /// By token of the text: the tokens of a draft that leaves the text there, drawn once; none
-    /// if no draft can. For a text that its last token ended, a last entry has what a draft goes
-    /// on with behind it.
+    /// For each token of the completion: the pairs of a draft that diverges there, drawn once; none
+    /// if no draft can. If the last token ended the completion, a last entry holds the draft after
+    /// it.
     pub behind: Vec<Vec<[f64; 2]>>,
 }
 
-/// A draft that begins at some token of a text, as far as policies look at it.
+/// What policies see of a draft that begins at some token of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DrawnBeliefs<'t> {
     along: &'t [[f64; 2]],
@@ -29,18 +29,18 @@ pub struct DrawnBeliefs<'t> {
 }
 
 impl DraftBeliefs {
-    /// A draft that begins at a token and follows the text for so many.
+    /// A draft that begins at token `start` and follows the sequence for `followed` tokens.
     pub fn drawn(&self, start: usize, followed: usize) -> DrawnBeliefs<'_> {
         let along = self.along.get(start..start + followed).unwrap_or_default();
         DrawnBeliefs { along, behind: self.behind.get(start + followed).map_or(&[], |at| at) }
     }
 
-    /// Checks that they fit a text of so many tokens.
+    /// Checks that they fit a completion of `tokens` tokens.
     pub(super) fn check(&self, tokens: usize, end: TapeEnd) -> Result<(), String> {
         let behind = tokens + usize::from(end == TapeEnd::Token);
         if (self.along.len(), self.behind.len()) != (tokens, behind) {
             return Err(format!(
-                "\"beliefs\" has {} and {} entries where {tokens} and {behind} are due",
+                "\"beliefs\" has {} and {} entries where {tokens} and {behind} are expected",
                 self.along.len(),
                 self.behind.len()
             ));
@@ -56,8 +56,8 @@ impl DraftBeliefs {
 }
 
 impl DrawnBeliefs<'_> {
-    /// The probability of the draft's token number `at`, and the entropy there; `None` where
-    /// nothing was drawn.
+    /// The probability of the draft's token number `at`, and the entropy there; `None` if nothing
+    /// was drawn.
     pub fn get(&self, at: usize) -> Option<[f64; 2]> {
         let behind = || self.behind.get(at - self.along.len());
         self.along.get(at).or_else(behind).copied()

@@ -3,43 +3,42 @@
 use std::collections::BTreeMap;
 
 use super::forecast::TapeEnd;
-use super::format::{TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeScore, TapeText};
+use super::format::{TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeScore, TapeSequence};
 use super::log::TapeLog;
-use super::odds::TextOdds;
+use super::odds::SequenceOdds;
 use crate::draft::draft_sampling;
 
-/// What a tape holds; each line was checked when it was added.
+/// The contents of a tape; each line is checked when it is added.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tape {
     /// What was recorded.
     pub header: TapeHeader,
-    /// The texts.
-    pub texts: Vec<TapeText>,
-    /// The drafters that have read them.
+    /// The recorded sequences.
+    pub sequences: Vec<TapeSequence>,
+    /// The drafters that have scored them.
     pub drafters: Vec<TapeDrafter>,
     /// Decodings of which only the rounds are known.
     pub logs: Vec<TapeLog>,
     scores: BTreeMap<(usize, usize), TapeScore>,
 }
 
-/// What a probability may exceed 1 by: the rounding of a logarithm that another program took in
-/// f32.
+/// How far a probability may exceed 1, since other programs take logarithms in f32.
 const ROUNDING: f64 = 1e-5;
 
 impl Tape {
     /// An empty tape.
     ///
     /// # Errors
-    /// If its format is not known here, or a sampling setting is out of range.
+    /// If its format is unknown, or a sampling setting is out of range.
     pub fn new(header: TapeHeader) -> Result<Self, String> {
         if header.format != TAPE_FORMAT {
-            return Err(format!("format {} is not known: allowed is {TAPE_FORMAT}", header.format));
+            return Err(format!("format {} is unknown: allowed is {TAPE_FORMAT}", header.format));
         }
         for sampling in &header.samplings {
             sampling.validate().map_err(|bad| format!("in \"samplings\": {bad}"))?;
         }
-        let (texts, drafters, logs, scores) = Default::default();
-        Ok(Self { header, texts, drafters, logs, scores })
+        let (sequences, drafters, logs, scores) = Default::default();
+        Ok(Self { header, sequences, drafters, logs, scores })
     }
 
     /// Adds a line.
@@ -49,9 +48,9 @@ impl Tape {
     pub fn add(&mut self, line: TapeLine) -> Result<(), String> {
         match line {
             TapeLine::Tape(_) => return Err("a tape has one line \"tape\", its first".to_owned()),
-            TapeLine::Text(text) => {
-                self.check_text(&text)?;
-                self.texts.push(text);
+            TapeLine::Sequence(sequence) => {
+                self.check_sequence(&sequence)?;
+                self.sequences.push(sequence);
             }
             TapeLine::Drafter(drafter) => self.drafters.push(drafter),
             TapeLine::Log(log) => {
@@ -62,9 +61,9 @@ impl Tape {
             }
             TapeLine::Score(score) => {
                 self.check_score(&score)?;
-                let place = (score.drafter, score.text);
+                let place = (score.drafter, score.sequence);
                 if self.scores.insert(place, score).is_some() {
-                    return Err(format!("drafter {} scores text {} twice", place.0, place.1));
+                    return Err(format!("drafter {} scores sequence {} twice", place.0, place.1));
                 }
             }
         }
@@ -74,47 +73,47 @@ impl Tape {
     /// The lines of a file with the same contents.
     pub fn lines(&self) -> impl Iterator<Item = TapeLine> {
         let header = std::iter::once(TapeLine::Tape(self.header.clone()));
-        let texts = self.texts.iter().cloned().map(TapeLine::Text);
+        let sequences = self.sequences.iter().cloned().map(TapeLine::Sequence);
         let drafters = self.drafters.iter().cloned().map(TapeLine::Drafter);
         let scores = self.scores.values().cloned().map(TapeLine::Score);
         let logs = self.logs.iter().cloned().map(TapeLine::Log);
-        header.chain(texts).chain(drafters).chain(scores).chain(logs)
+        header.chain(sequences).chain(drafters).chain(scores).chain(logs)
     }
 
-    /// What a drafter says of a text.
-    pub fn score(&self, drafter: usize, text: usize) -> Option<&TapeScore> {
-        self.scores.get(&(drafter, text))
+    /// The score of a sequence by a drafter.
+    pub fn score(&self, drafter: usize, sequence: usize) -> Option<&TapeScore> {
+        self.scores.get(&(drafter, sequence))
     }
 
-    /// The odds of a text with a drafter; `None` where the tape does not hold them.
-    pub fn odds(&self, drafter: usize, text: usize) -> Option<TextOdds<'_>> {
-        let (described, score) = (self.drafters.get(drafter)?, self.score(drafter, text)?);
-        let text = self.texts.get(text)?;
-        let odds = TextOdds::new(text, score)?;
-        let target = self.header.samplings[text.sampling];
+    /// The odds of a sequence with a drafter; `None` if the tape does not hold them.
+    pub fn odds(&self, drafter: usize, sequence: usize) -> Option<SequenceOdds<'_>> {
+        let (described, score) = (self.drafters.get(drafter)?, self.score(drafter, sequence)?);
+        let sequence = self.sequences.get(sequence)?;
+        let odds = SequenceOdds::new(sequence, score)?;
+        let target = self.header.samplings[sequence.sampling];
         let drawn = !draft_sampling(target, &described.params).is_greedy();
         Some(odds.open(drawn && described.length.is_some()))
     }
 
-    fn check_text(&self, text: &TapeText) -> Result<(), String> {
+    fn check_sequence(&self, sequence: &TapeSequence) -> Result<(), String> {
         let vocab = self.header.target.vocab;
-        let mut tokens = text.prompt_tokens.iter().chain(&text.tokens);
-        self.check_sampling(text.sampling)?;
+        let mut tokens = sequence.prompt_tokens.iter().chain(&sequence.tokens);
+        self.check_sampling(sequence.sampling)?;
         if let Some(token) = tokens.find(|&&token| vocab > 0 && token as usize >= vocab) {
             return Err(format!("token {token} lies outside a vocabulary of {vocab}"));
         }
-        let (tokens, most) = (text.tokens.len(), text.max_tokens);
-        let fits = match text.end {
+        let (tokens, most) = (sequence.tokens.len(), sequence.max_tokens);
+        let fits = match sequence.end {
             TapeEnd::Cut => tokens == most,
             TapeEnd::Token => tokens < most,
         };
         if !fits {
             return Err(format!(
-                "{tokens} tokens do not go with \"max_tokens\", {most}: a text whose \"end\" is \
-                 \"length\" has as many, one that ended by \"stop\" has fewer"
+                "{tokens} tokens do not fit \"max_tokens\" = {most}: a completion whose \"end\" is \
+                 \"length\" has exactly that many, one whose \"end\" is \"stop\" has fewer"
             ));
         }
-        check_logs("log_p", text.log_p.as_deref(), text.tokens.len())
+        check_logs("log_p", sequence.log_p.as_deref(), sequence.tokens.len())
     }
 
     fn check_sampling(&self, sampling: usize) -> Result<(), String> {
@@ -134,12 +133,12 @@ impl Tape {
     }
 
     fn check_score(&self, score: &TapeScore) -> Result<(), String> {
-        let texts = self.texts.len();
+        let sequences = self.sequences.len();
         self.check_drafter(score.drafter)?;
-        let Some(text) = self.texts.get(score.text) else {
-            return Err(format!("\"text\" is {}, and {texts} came before", score.text));
+        let Some(sequence) = self.sequences.get(score.sequence) else {
+            return Err(format!("\"text\" is {}, and {sequences} came before", score.sequence));
         };
-        let tokens = text.tokens.len();
+        let tokens = sequence.tokens.len();
         check_logs("log_q", score.log_q.as_deref(), tokens)?;
         check_count("overlap", score.overlap.as_ref().map(Vec::len), tokens)?;
         check_count("race", score.race.as_ref().map(Vec::len), tokens)?;
@@ -147,13 +146,14 @@ impl Tape {
             return Err(format!("\"siblings\" has no entry for each of {tokens} tokens"));
         }
         if let Some(beliefs) = &score.beliefs {
-            beliefs.check(tokens, text.end)?;
+            beliefs.check(tokens, sequence.end)?;
         }
         check_count("starts", score.starts.as_ref().map(Vec::len), tokens)?;
         for (at, start) in score.starts.iter().flatten().enumerate() {
             let most = start.drafted.min(tokens - at);
             if start.log_q.len() > most {
-                return Err(format!("draft {at} follows the text for more than {most} tokens"));
+                let why = format!("draft {at} follows the completion for more than {most} tokens");
+                return Err(why);
             }
             check_logs("q", Some(&start.log_q), start.log_q.len())?;
         }
@@ -168,7 +168,7 @@ fn check_count(name: &str, count: Option<usize>, tokens: usize) -> Result<(), St
     }
 }
 
-/// Checks that logarithms of probabilities are some.
+/// Checks the number of logarithms, and that none is that of a probability above 1.
 fn check_logs(name: &str, logs: Option<&[f64]>, tokens: usize) -> Result<(), String> {
     check_count(name, logs.map(<[f64]>::len), tokens)?;
     let above = logs.into_iter().flatten().enumerate().find(|(_, log)| **log > ROUNDING);

@@ -1,11 +1,11 @@
-//! Expected rounds and acceptance of a text.
+//! Expected rounds and acceptance of a completion.
 
 use serde::{Deserialize, Serialize};
 
-/// How a text ended; the names are those of `finish_reason` in OpenAI's API.
+/// How a completion ended; the names are those of `finish_reason` in OpenAI's API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TapeEnd {
-    /// It has as many tokens as were asked for.
+    /// It was cut at the maximum number of tokens.
     #[serde(rename = "length")]
     Cut,
     /// Its last token ended it.
@@ -13,65 +13,64 @@ pub enum TapeEnd {
     Token,
 }
 
-/// A text as far as the length of its drafts depends on it. How it ended follows: a text that was
-/// cut has as many tokens as it could have had, and one that its last token ended has fewer.
+/// The lengths on which the drafts of a completion depend. They also say how it ended: a completion
+/// that was cut has `max_tokens` tokens, and one that its last token ended has fewer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TapeLength {
-    /// Its tokens.
+    /// Tokens of the completion.
     pub tokens: usize,
-    /// How many tokens it could have had.
+    /// Maximum number of tokens that it could have had.
     pub max_tokens: usize,
 }
 
 impl TapeLength {
-    /// The most tokens that a draft from token `start` on may have: a round leaves room for one
-    /// token of the target's.
+    /// Maximum number of tokens of a draft that begins at token `start`. A round leaves room for
+    /// one token of the target.
     pub fn limit(self, start: usize) -> usize {
         self.max_tokens.saturating_sub(start + 1)
     }
 
-    /// How many of them can be part of the text: up to its last token, which may be drafted if
-    /// it ends the text. What follows it is no part of it.
+    /// How many of them can be part of the completion. Its last token may be drafted if it ends the
+    /// completion; tokens after it are not part of it.
     pub fn room(self, start: usize) -> usize {
         self.limit(start).min(self.tokens.saturating_sub(start))
     }
 }
 
-/// What decoding a text with drafts is expected to take, over all draws of the drafts.
+/// Expected rounds and tokens of decoding a completion with drafts, over all draws of the drafts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Forecast {
-    /// The number of rounds, which is that of target passes.
+    /// The number of rounds, which equals the number of target passes.
     pub rounds: f64,
-    /// Drafted tokens that are kept as part of the text.
+    /// Drafted tokens that become part of the completion.
     pub accepted: f64,
-    /// Drafted tokens, those behind an end token included.
+    /// Drafted tokens, including those after an end token.
     pub proposed: f64,
     /// The number of rounds that draft exactly 0, 1, … tokens.
     pub drafts: Vec<f64>,
     /// The number of rounds that accept exactly 0, 1, … tokens.
     pub lengths: Vec<f64>,
-    /// By position from 1: the number of rounds that draft it and accept all positions before
-    /// it.
+    /// By position from 1: the number of rounds that draft it and accept all positions before.
     pub reached: Vec<f64>,
-    /// By position from 1: those of them that accept it.
+    /// By position from 1: the number of these rounds that accept it.
     pub survived: Vec<f64>,
     /// The probability that a round begins at each token.
     pub begins: Vec<f64>,
 }
 
-/// Follows all ways in which rounds can divide a text. For a draft that begins at a token,
-/// `draft` appends the probabilities that at least 1, 2, … of its tokens survive, at most
-/// [`TapeLength::room`] of them, and returns how many tokens it has.
+/// Sums over all divisions of a completion into rounds. For a draft that begins at a token, `draft`
+/// appends the probabilities that at least 1, 2, … of its tokens survive, at most
+/// [`TapeLength::room`] of them, and returns the length of the draft.
 pub fn forecast(
-    text: TapeLength,
+    sequence: TapeLength,
     mut draft: impl FnMut(usize, &mut Vec<f64>) -> usize,
 ) -> Forecast {
-    let mut found = Forecast { begins: vec![0.0; text.tokens], ..Forecast::default() };
+    let mut found = Forecast { begins: vec![0.0; sequence.tokens], ..Forecast::default() };
     if let Some(first) = found.begins.first_mut() {
         *first = 1.0;
     }
     let mut survival = Vec::new();
-    for start in 0..text.tokens {
+    for start in 0..sequence.tokens {
         let begins = found.begins[start];
         if begins == 0.0 {
             continue;
@@ -105,7 +104,7 @@ impl Forecast {
             }
             let exactly = begins * (at_least - more);
             self.lengths[accepted] += exactly;
-            // After the accepted tokens comes one of the target's.
+            // A token of the target follows the accepted ones.
             if let Some(next) = self.begins.get_mut(start + accepted + 1) {
                 *next += exactly;
             }

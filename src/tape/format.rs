@@ -21,11 +21,12 @@ pub const TAPE_FORMAT: u32 = 1;
 pub enum TapeLine {
     /// The first line: what was recorded.
     Tape(TapeHeader),
-    /// A text.
-    Text(TapeText),
-    /// A drafter that has read the texts.
+    /// A recorded sequence.
+    #[serde(rename = "text")]
+    Sequence(TapeSequence),
+    /// A drafter that has scored sequences.
     Drafter(TapeDrafter),
-    /// What it says of a text.
+    /// Its score of a sequence.
     Score(TapeScore),
     /// A decoding of which only the rounds are known.
     Log(TapeLog),
@@ -37,30 +38,30 @@ pub enum TapeLine {
 pub struct TapeHeader {
     /// [`TAPE_FORMAT`].
     pub format: u32,
-    /// What the texts are from: `plain` for plain decoding by specdec, else the name of the
+    /// Where the sequences come from: `plain` for plain decoding by specdec, else the name of the
     /// format that they were imported from.
     pub source: String,
     /// The build that recorded or imported them.
     pub build: String,
-    /// The target; what is not known of an imported one is empty.
+    /// The target; fields that an import does not know are empty.
     pub target: TapeModel,
-    /// The seed of the texts, if there is one for all.
+    /// The seed of the sequences, if they share one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Whether end tokens were tokens like any other.
+    /// Whether end tokens were treated like any other token.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore_eos: bool,
     /// The sampling settings that occur.
     pub samplings: Vec<SamplingParams>,
 }
 
-/// A model, as far as its probabilities depend on it.
+/// A model, described by everything that its probabilities depend on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TapeModel {
     /// Its name.
     pub name: String,
-    /// The commit of the repository that it is from.
+    /// The commit of its repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
     /// SHA-256 over weights, configuration and tokenizer.
@@ -80,34 +81,34 @@ pub struct TapeModel {
     pub device: String,
 }
 
-/// A recorded text.
+/// A recorded sequence: a prompt and its completion.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TapeText {
+pub struct TapeSequence {
     /// Id of the prompt.
     pub prompt: String,
     /// Its category.
     #[serde(default)]
     pub category: String,
-    /// Which text of the prompt, from 0.
+    /// Number of the sequence among those of the prompt, from 0.
     #[serde(default)]
     pub repeat: u32,
     /// The sampling setting, as an index of [`TapeHeader::samplings`].
     pub sampling: usize,
     /// The tokens of the prompt.
     pub prompt_tokens: Vec<Token>,
-    /// The tokens of the text.
+    /// The tokens of the completion.
     pub tokens: Vec<Token>,
-    /// How many it could have had.
+    /// Maximum number of tokens that it could have had.
     pub max_tokens: usize,
     /// How it ended.
     pub end: TapeEnd,
-    /// log p of each token, after all processors; null for one that cannot be drawn.
+    /// log p of each token, after all processors; null for a token that cannot be drawn.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "logs")]
     pub log_p: Option<Vec<f64>>,
 }
 
-/// A drafter that has read the texts.
+/// A drafter that has scored the sequences.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TapeDrafter {
@@ -116,40 +117,41 @@ pub struct TapeDrafter {
     /// Its model, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<TapeModel>,
-    /// The draft length policy, if it is not that of a fixed K.
+    /// The draft length policy, unless K is fixed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<String>,
     /// The settings of both.
     #[serde(default, skip_serializing_if = "Params::is_empty")]
     pub params: Params,
-    /// The largest K that its scores are good for; none if they are for every K.
+    /// The largest K that its scores cover; none if they cover every K.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most: Option<usize>,
 }
 
-/// What a drafter says of a text.
+/// A drafter's score of a sequence.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TapeScore {
-    /// The drafter, as its number among the drafters of the tape.
+    /// Index of the drafter among those of the tape.
     pub drafter: usize,
-    /// The text, as its number among the texts of the tape.
-    pub text: usize,
-    /// log q of each token, for a drafter that reads the context alone; null for a token that
-    /// it cannot draw.
+    /// Index of the sequence among those of the tape.
+    #[serde(rename = "text")]
+    pub sequence: usize,
+    /// log q of each token, if q depends on the context alone; null for a token that the drafter
+    /// cannot draw.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "logs")]
     pub log_q: Option<Vec<f64>>,
-    /// For a drafter whose drafts depend on where they begin: one entry for each token that a
-    /// draft may begin at.
+    /// For a drafter whose drafts depend on where they begin: one entry for each token at which a
+    /// draft may begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts: Option<Vec<DraftStart>>,
     /// Σ min(p, q) at each token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Vec<f64>>,
-    /// The probability that q wins each token in a race that p has won with it.
+    /// The probability that the draft's race, too, picks each token, given that the target's did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub race: Option<Vec<f64>>,
-    /// What several drafted tokens in one place would give.
+    /// The acceptance of several drafted tokens at one position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub siblings: Option<SiblingScores>,
     /// What draft length policies see of its drafts.
@@ -161,24 +163,23 @@ pub struct TapeScore {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DraftStart {
-    /// How many tokens it has.
+    /// Number of its tokens.
     #[serde(rename = "n")]
     pub drafted: usize,
-    /// log q of the tokens of the text, as far as the draft can follow it; 0 for a token that
-    /// was looked up.
+    /// log q of its tokens as long as it follows the sequence; 0 for a token that was looked up.
     #[serde(rename = "q")]
     pub log_q: Vec<f64>,
 }
 
-/// JSON has no infinity.
+/// Reads null as −∞, since JSON has no infinity.
 fn logs<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<f64>>, D::Error> {
     let numbers = Option::<Vec<Option<f64>>>::deserialize(from)?;
     let finite = |number: Option<f64>| number.unwrap_or(f64::NEG_INFINITY);
     Ok(numbers.map(|numbers| numbers.into_iter().map(finite).collect()))
 }
 
-impl TapeText {
-    /// What the lengths of its drafts depend on.
+impl TapeSequence {
+    /// The lengths on which its drafts depend.
     pub fn length(&self) -> TapeLength {
         TapeLength { tokens: self.tokens.len(), max_tokens: self.max_tokens }
     }
@@ -213,7 +214,7 @@ impl TapeDrafter {
 }
 
 impl TapeModel {
-    /// Its name and dtype, as far as they are known.
+    /// Its name and dtype, if they are known.
     pub fn describe(&self) -> String {
         match (self.name.as_str(), self.dtype.as_str()) {
             ("", _) => "unknown".to_owned(),
@@ -222,7 +223,7 @@ impl TapeModel {
         }
     }
 
-    /// A model by the name with which it was asked for; where it lies is no part of a tape.
+    /// A model under the name by which it was requested; a tape does not hold its path.
     pub fn new(name: &str, info: &ModelInfo) -> Self {
         Self {
             name: name.to_owned(),

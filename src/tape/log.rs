@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A text that was decoded with drafts elsewhere, and what its rounds accepted. It tells nothing
-/// of other drafters and rules, and of a longer draft nothing at all; it is there for simulations.
+/// A completion that another program decoded with drafts, and what its rounds accepted. It says
+/// nothing about other drafters, other rules or longer drafts; only simulations use it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TapeLog {
@@ -14,29 +14,29 @@ pub struct TapeLog {
     /// Its category.
     #[serde(default)]
     pub category: String,
-    /// The rule that decided on its drafts, if that was logged.
+    /// The acceptance rule, if it was logged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verifier: Option<String>,
     /// The sampling setting, as an index of the samplings of the tape.
     pub sampling: usize,
-    /// The tokens of the prompt, if their number was logged.
+    /// Number of prompt tokens, if it was logged.
     #[serde(default)]
     pub prompt_tokens: usize,
-    /// How many tokens the text has.
+    /// Number of tokens of the completion.
     pub tokens: usize,
     /// The rounds.
     pub rounds: Vec<LoggedRound>,
-    /// Whether only the number of rounds of each kind is known, and not their order.
+    /// Whether the order of the rounds is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unordered: bool,
 }
 
-/// No draft has more tokens.
-const MOST_DRAFTED: usize = 1 << 16;
-/// No text and no prompt has more tokens.
-const MOST_TOKENS: usize = 1 << 24;
+/// Maximum number of drafted tokens of a round.
+const MAX_DRAFTED: usize = 1 << 16;
+/// Maximum number of tokens of a prompt and of a completion.
+const MAX_TOKENS: usize = 1 << 24;
 
-/// A round: the tokens that were accepted, and those that were drafted.
+/// The accepted and drafted tokens of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "(usize, usize)", from = "(usize, usize)")]
 pub struct LoggedRound {
@@ -59,31 +59,32 @@ impl From<LoggedRound> for (usize, usize) {
 }
 
 impl TapeLog {
-    /// Checks that the rounds can be those of the text.
+    /// Checks that the rounds can produce the completion.
     ///
     /// # Errors
-    /// Says why they cannot.
+    /// If they cannot; says why.
     pub(super) fn check(&self) -> Result<(), String> {
         if let Some(LoggedRound { accepted, drafted }) =
-            self.rounds.iter().find(|r| r.accepted > r.drafted || r.drafted > MOST_DRAFTED)
+            self.rounds.iter().find(|r| r.accepted > r.drafted || r.drafted > MAX_DRAFTED)
         {
             return Err(format!(
                 "a round accepts {accepted} of {drafted} drafted tokens: allowed are up to \
-                 {MOST_DRAFTED}, and no more accepted than drafted"
+                 {MAX_DRAFTED}, and no more accepted than drafted"
             ));
         }
-        if self.tokens == 0 || self.tokens.max(self.prompt_tokens) > MOST_TOKENS {
+        if self.tokens == 0 || self.tokens.max(self.prompt_tokens) > MAX_TOKENS {
             return Err(format!(
-                "a text of {} tokens after {}: allowed are 1 to {MOST_TOKENS} after up to as many",
+                "a completion of {} tokens after a prompt of {}: allowed are 1 to {MAX_TOKENS} \
+                 after up to {MAX_TOKENS}",
                 self.tokens, self.prompt_tokens
             ));
         }
-        // Every round but the last emits all that it has accepted, and one token more.
+        // Every round but the last emits all of its accepted tokens and one more.
         let before = self.rounds.len().saturating_sub(1);
         let whole = self.rounds[..before].iter().map(|round| round.accepted + 1).sum::<usize>();
         if !self.unordered && whole >= self.tokens && before > 0 {
             return Err(format!(
-                "its rounds but the last emit {whole} tokens, and the text has {}",
+                "its rounds before the last emit {whole} tokens, and the completion has {}",
                 self.tokens
             ));
         }

@@ -1,40 +1,40 @@
-//! What decides how far the drafts of a drafter survive in a text.
+//! The odds that decide how far drafts survive in a completion.
 
+use super::acceptance::{AcceptanceRule, TokenOdds};
 use super::beliefs::{DraftBeliefs, DrawnBeliefs};
 use super::forecast::{Forecast, TapeLength, forecast};
-use super::format::{DraftStart, TapeScore, TapeText};
-use super::law::{ChainLaw, TokenOdds};
+use super::format::{DraftStart, TapeScore, TapeSequence};
 use super::siblings::{SiblingKind, SiblingScores};
 
-/// The odds of the tokens of a text with one drafter.
+/// The odds of the tokens of a completion with one drafter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TextOdds<'t> {
-    text: TapeLength,
+pub struct SequenceOdds<'t> {
+    length: TapeLength,
     drafts: DraftOdds,
     siblings: Option<&'t SiblingScores>,
     beliefs: Option<&'t DraftBeliefs>,
-    /// Whether how many tokens a draft has depends on draws behind the text.
+    /// Whether the length of a draft depends on tokens that it draws after it diverges.
     open: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum DraftOdds {
-    /// By token; wherever a draft begins, it has as many tokens as it may have.
+    /// By token, if q depends on the context alone: a draft has as many tokens as allowed.
     Anywhere(Vec<TokenOdds>),
-    /// By the token that a draft begins at: how many tokens it has, and the odds of those that
-    /// follow the text.
+    /// By the token at which a draft begins: its length, and the odds of its tokens that follow the
+    /// sequence.
     From(Vec<(usize, Vec<TokenOdds>)>),
 }
 
-impl<'t> TextOdds<'t> {
-    /// The odds that a tape holds; `None` if it lacks log p, or log q.
+impl<'t> SequenceOdds<'t> {
+    /// The odds that a tape holds; `None` if it lacks log p or log q.
     ///
-    /// Without log p there are still odds if q(x) = 1 for every token that a draft shares with
-    /// the text: then no rule rejects it, since the text has it.
-    pub fn new(text: &TapeText, score: &'t TapeScore) -> Option<Self> {
+    /// Without log p there are still odds if q(x) = 1 for every token that a draft shares with the
+    /// completion. No rule rejects such a token, since the completion has it.
+    pub fn new(sequence: &TapeSequence, score: &'t TapeScore) -> Option<Self> {
         let drafts = match (&score.log_q, &score.starts) {
             (Some(log_q), _) => {
-                let log_p = text.log_p.as_ref()?;
+                let log_p = sequence.log_p.as_ref()?;
                 let race = |at: usize| score.race.as_ref().map(|race| race[at]);
                 let both = log_p.iter().zip(log_q).enumerate();
                 let all = both.map(|(at, (&p, &q))| TokenOdds { race: race(at), ..odds(p, q) });
@@ -43,37 +43,37 @@ impl<'t> TextOdds<'t> {
             (None, Some(starts)) => {
                 let each = starts.iter().enumerate();
                 DraftOdds::From(
-                    each.map(|(at, start)| from(text, at, start)).collect::<Option<_>>()?,
+                    each.map(|(at, start)| from(sequence, at, start)).collect::<Option<_>>()?,
                 )
             }
             (None, None) => return None,
         };
         let (siblings, beliefs) = (score.siblings.as_ref(), score.beliefs.as_ref());
-        Some(Self { text: text.length(), drafts, siblings, beliefs, open: false })
+        Some(Self { length: sequence.length(), drafts, siblings, beliefs, open: false })
     }
 
-    /// The largest K that the tape tells of what draft length policies see; 0 if it does not.
+    /// The largest K for which the tape holds what draft length policies see; 0 if it does not.
     pub fn seen(&self) -> usize {
         self.beliefs.map_or(0, |beliefs| beliefs.most)
     }
 
-    /// What draft length policies see of a draft that begins at a token and follows the text for
-    /// so many; `None` if the tape does not tell.
+    /// What draft length policies see of a draft that begins at token `start` and follows the
+    /// sequence for `followed` tokens; `None` if the tape does not hold it.
     pub fn drawn(&self, start: usize, followed: usize) -> Option<DrawnBeliefs<'t>> {
         self.beliefs.map(|beliefs| beliefs.drawn(start, followed))
     }
 
-    /// The same, where a policy looks at tokens that the tape does not hold: those of a draft
-    /// behind the first one that differs from the text.
+    /// Sets whether a policy looks at tokens that the tape does not hold: those of a draft after it
+    /// diverges from the sequence.
     #[must_use]
     pub fn open(self, open: bool) -> Self {
         Self { open, ..self }
     }
 
     /// The fewest and the most tokens that rounds are expected to draft with this rule, given a
-    /// forecast: a draft that leaves the text has the token with which it does, and may go on up
-    /// to K.
-    pub fn proposed_within(&self, law: ChainLaw, k: usize, found: &Forecast) -> [f64; 2] {
+    /// forecast. A draft that diverges has at least the token at which it does, and at most K
+    /// tokens.
+    pub fn proposed_within(&self, rule: AcceptanceRule, k: usize, found: &Forecast) -> [f64; 2] {
         if !self.open {
             return [found.proposed; 2];
         }
@@ -81,10 +81,10 @@ impl<'t> TextOdds<'t> {
         let mut survival = Vec::new();
         for (start, begins) in found.begins.iter().enumerate().filter(|(_, begins)| **begins > 0.0)
         {
-            let (drafted, most) = (self.drafted(start, k), self.text.limit(start).min(k));
+            let (drafted, most) = (self.drafted(start, k), self.length.limit(start).min(k));
             survival.clear();
-            self.survival(law, start, drafted, &mut survival);
-            // A draft that follows the text until the policy ends it has as many tokens.
+            self.survival(rule, start, drafted, &mut survival);
+            // A draft that follows the sequence until the policy ends it has `drafted` tokens.
             let kept = survival.last().copied().unwrap_or(1.0);
             let whole = if survival.len() == drafted { kept } else { 0.0 };
             within[0] += begins * (survival.iter().sum::<f64>() + 1.0 - kept);
@@ -93,26 +93,26 @@ impl<'t> TextOdds<'t> {
         within
     }
 
-    /// Whether q depends on the context alone, wherever a draft begins.
+    /// Whether q depends on the context alone, and not on where a draft begins.
     pub fn is_anywhere(&self) -> bool {
         matches!(self.drafts, DraftOdds::Anywhere(_))
     }
 
-    /// Whether the tape tells what a rule depends on.
-    pub fn knows(&self, law: ChainLaw) -> bool {
+    /// Whether the tape holds what a rule depends on.
+    pub fn knows(&self, rule: AcceptanceRule) -> bool {
         let raced = |odds: &TokenOdds| odds.race.is_some();
-        law != ChainLaw::Race
+        rule != AcceptanceRule::Race
             || matches!(&self.drafts, DraftOdds::Anywhere(odds) if odds.iter().all(raced))
     }
 
-    /// The text.
-    pub fn text(&self) -> TapeLength {
-        self.text
+    /// The lengths of the completion.
+    pub fn length(&self) -> TapeLength {
+        self.length
     }
 
-    /// How many tokens a draft of at most `k` has that begins at a token.
+    /// The length of a draft of at most `k` tokens that begins at token `start`.
     pub fn drafted(&self, start: usize, k: usize) -> usize {
-        let limit = self.text.limit(start).min(k);
+        let limit = self.length.limit(start).min(k);
         match &self.drafts {
             DraftOdds::Anywhere(_) => limit,
             DraftOdds::From(starts) => {
@@ -121,32 +121,37 @@ impl<'t> TextOdds<'t> {
         }
     }
 
-    /// What decoding the text takes with drafts of at most `k` tokens and this rule.
-    pub fn forecast(&self, law: ChainLaw, k: usize) -> Forecast {
-        forecast(self.text, |start, survival| {
+    /// Expected rounds and tokens with drafts of at most `k` tokens and this rule.
+    pub fn forecast(&self, rule: AcceptanceRule, k: usize) -> Forecast {
+        forecast(self.length, |start, survival| {
             let drafted = self.drafted(start, k);
-            self.survival(law, start, drafted, survival);
+            self.survival(rule, start, drafted, survival);
             drafted
         })
     }
 
-    /// Appends the probabilities that at least 1, 2, … tokens survive of a draft of so many that
-    /// begins at a token.
-    pub fn survival(&self, law: ChainLaw, start: usize, drafted: usize, survival: &mut Vec<f64>) {
-        let part = drafted.min(self.text.room(start));
+    /// Appends the probabilities that at least 1, 2, … tokens survive of a draft of `drafted`
+    /// tokens that begins at token `start`.
+    pub fn survival(
+        &self,
+        rule: AcceptanceRule,
+        start: usize,
+        drafted: usize,
+        survival: &mut Vec<f64>,
+    ) {
+        let part = drafted.min(self.length.room(start));
         let known = self.from(start);
         let known = &known[..known.len().min(part)];
         let before = survival.len();
-        survival.extend(law.survival(known.iter().copied()));
+        survival.extend(rule.survival(known.iter().copied()));
         survival.resize(before + part, 0.0);
     }
 
-    /// The odds of a draft that is nearer to the target: (1 − share) q + share p in the place of
-    /// q.
+    /// The odds of a draft closer to the target: q becomes (1 − share) q + share p.
     #[must_use]
     pub fn nearer(mut self, share: f64) -> Self {
         let near = |TokenOdds { q, ratio, .. }: TokenOdds| {
-            // p(x), which is not known where q(x) = 0.
+            // p(x), which is unknown where q(x) = 0.
             let p = if ratio > 0.0 { q / ratio } else { 0.0 };
             let (q, ratio) = ((1.0 - share) * q + share * p, (1.0 - share) * ratio + share);
             TokenOdds { q, ratio, race: None }
@@ -162,17 +167,17 @@ impl<'t> TextOdds<'t> {
         self
     }
 
-    /// What decoding the text takes with trees in which every node of depth i has `tree[i]`
-    /// children, decided on by recursive rejection sampling; `None` if the tape does not tell of
-    /// such siblings. Its drafted tokens are all nodes of the trees.
+    /// Expected rounds and tokens with trees in which every node of depth i has `tree[i]` children,
+    /// decided by recursive rejection sampling; `None` if the tape does not cover such siblings.
+    /// The drafted tokens are all nodes of the trees.
     pub fn forecast_tree(&self, kind: SiblingKind, tree: &[usize]) -> Option<Forecast> {
         let siblings = self.siblings?;
         let accepted = |&children: &usize| siblings.accepted(kind, children, 0);
         tree.iter().map(accepted).collect::<Option<Vec<_>>>()?;
-        Some(forecast(self.text, |start, survival| {
+        Some(forecast(self.length, |start, survival| {
             let depth = self.depth(start, tree.len());
             let mut left = 1.0;
-            for (at, &children) in tree[..depth.min(self.text.room(start))].iter().enumerate() {
+            for (at, &children) in tree[..depth.min(self.length.room(start))].iter().enumerate() {
                 left *= siblings.accepted(kind, children, start + at).unwrap_or(0.0);
                 survival.push(left);
             }
@@ -180,12 +185,12 @@ impl<'t> TextOdds<'t> {
         }))
     }
 
-    /// How deep a tree of this depth may be at a token.
+    /// The depth that a tree of this depth may have at token `start`.
     pub fn depth(&self, start: usize, depth: usize) -> usize {
-        depth.min(self.text.limit(start))
+        depth.min(self.length.limit(start))
     }
 
-    /// The odds of the tokens from one on.
+    /// The odds of the tokens from `start` on.
     fn from(&self, start: usize) -> &[TokenOdds] {
         match &self.drafts {
             DraftOdds::Anywhere(odds) => odds.get(start..).unwrap_or_default(),
@@ -194,7 +199,7 @@ impl<'t> TextOdds<'t> {
     }
 }
 
-/// The nodes of a tree in which every node of depth i has `tree[i]` children.
+/// Number of nodes of a tree in which every node of depth i has `tree[i]` children.
 pub fn nodes(tree: &[usize]) -> usize {
     let levels = tree.iter().scan(1, |level, children| {
         *level *= children;
@@ -204,14 +209,14 @@ pub fn nodes(tree: &[usize]) -> usize {
 }
 
 fn odds(log_p: f64, log_q: f64) -> TokenOdds {
-    // A token that the target cannot draw does not occur in its texts; where the tape says so
-    // all the same, no draft of it is accepted.
+    // The target cannot draw such a token. If a completion has one all the same, no draft of it is
+    // accepted.
     let ratio = if log_p > f64::NEG_INFINITY { (log_q - log_p).exp() } else { 0.0 };
     TokenOdds { q: log_q.exp(), ratio, race: None }
 }
 
-fn from(text: &TapeText, at: usize, start: &DraftStart) -> Option<(usize, Vec<TokenOdds>)> {
-    let log_p = |i: usize| text.log_p.as_ref().map(|log_p| log_p[at + i]);
+fn from(sequence: &TapeSequence, at: usize, start: &DraftStart) -> Option<(usize, Vec<TokenOdds>)> {
+    let log_p = |i: usize| sequence.log_p.as_ref().map(|log_p| log_p[at + i]);
     let known = start.log_q.iter().enumerate().map(|(i, &log_q)| match log_p(i) {
         Some(log_p) => Some(odds(log_p, log_q)),
         None => (log_q == 0.0).then_some(TokenOdds { q: 1.0, ratio: 1.0, race: None }),

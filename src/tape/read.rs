@@ -7,33 +7,33 @@ use super::contents::Tape;
 use super::format::TapeLine;
 use crate::error::Error;
 
-/// The longest line that is read, in bytes: a text of a million tokens has a shorter one.
-const LONGEST: u64 = 1 << 28;
+/// Maximum length of a line in bytes; a sequence of a million tokens needs less.
+const MAX_LINE: u64 = 1 << 28;
 
-/// A tape, and how much of its file holds whole lines.
+/// A tape, and the length of its complete lines.
 #[derive(Debug)]
 pub struct ReadTape {
     /// The tape.
     pub tape: Tape,
-    /// Bytes up to the end of the last whole line. A crash may leave a part of a line behind
-    /// it, which is no part of the tape.
+    /// Bytes up to the end of the last complete line. A crash may leave a partial line after it,
+    /// which is not part of the tape.
     pub whole: u64,
 }
 
 /// Reads a tape; messages call it `file`.
 ///
 /// # Errors
-/// If it cannot be read, or a line is not one of a tape; names the line.
+/// If it cannot be read, or a line is malformed; names the line.
 pub fn read_tape(mut lines: impl BufRead, file: &Path) -> Result<ReadTape, Error> {
     let mut read: Option<ReadTape> = None;
     let (mut line, mut whole) = (Vec::new(), 0);
     for number in 1.. {
         let place = |why: String| Error::file(file, format!("line {number}: {why}"));
         line.clear();
-        let bytes = lines.by_ref().take(LONGEST).read_until(b'\n', &mut line);
+        let bytes = lines.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
         let bytes = bytes.map_err(|error| Error::file(file, error))? as u64;
-        if bytes == LONGEST {
-            return Err(place(format!("longer than {LONGEST} bytes, the maximum")));
+        if bytes == MAX_LINE {
+            return Err(place(format!("longer than {MAX_LINE} bytes, the maximum")));
         }
         if line.last() != Some(&b'\n') {
             break;
@@ -49,6 +49,6 @@ pub fn read_tape(mut lines: impl BufRead, file: &Path) -> Result<ReadTape, Error
             (Some(read), line) => read.tape.add(line).map_err(place)?,
         }
     }
-    let read = read.ok_or_else(|| Error::file(file, "it holds no whole line of a tape"))?;
+    let read = read.ok_or_else(|| Error::file(file, "it has no complete line of a tape"))?;
     Ok(ReadTape { whole, ..read })
 }

@@ -1,7 +1,7 @@
-//! Recording texts: plain decoding that keeps the probability of every token.
+//! Records sequences: plain decoding that keeps the probability of every token.
 
 use super::forecast::TapeEnd;
-use super::format::TapeText;
+use super::format::TapeSequence;
 use crate::chance::{Request, Seeded};
 use crate::clock::Clock;
 use crate::decode::{Generation, MethodSpec, Observer, PLAIN, StopReason, StopRules, generate};
@@ -11,10 +11,10 @@ use crate::model::{Codec, LanguageModel};
 use crate::round::RoundEvent;
 use crate::sampling::SamplingParams;
 
-/// What is continued, and how.
+/// A prompt to continue, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct TapeRequest<'a> {
-    /// The random numbers: the id of the prompt, its repeat and the seed.
+    /// The source of random numbers: the prompt's id, its repeat and the seed.
     pub request: Request<'a>,
     /// The category of the prompt.
     pub category: &'a str,
@@ -24,18 +24,18 @@ pub struct TapeRequest<'a> {
     pub sampling: (usize, SamplingParams),
 }
 
-/// Records a text of the target's. It is the text that plain decoding with the same request
-/// gives in an experiment.
+/// Records a sequence of the target. Its completion is the one that plain decoding gives in an
+/// experiment with the same request.
 ///
 /// # Errors
 /// If the prompt leaves no room, the model fails, or logits define no distribution.
-pub fn record_text(
+pub fn record_sequence(
     target: &dyn LanguageModel,
     codec: Option<&dyn Codec>,
     stop: StopRules<'_>,
     asked: &TapeRequest<'_>,
     clock: &dyn Clock,
-) -> Result<TapeText, Error> {
+) -> Result<TapeSequence, Error> {
     let (sampling, params) = asked.sampling;
     let plain = MethodSpec { drafter: PLAIN.to_owned(), sampling: params, ..MethodSpec::default() };
     let room = target.info().context_length.saturating_sub(asked.prompt.len());
@@ -45,9 +45,9 @@ pub fn record_text(
     generate(&mut generation, target, &mut chance, clock, &mut log_p)?;
     let tokens = generation.new_tokens().to_vec();
     let ended = matches!(generation.stopped(), Some(StopReason::Eos | StopReason::StopString));
-    // The last token that fits cannot be drafted, even if it ends the text.
+    // The last token within the maximum cannot be drafted, even if it ends the completion.
     let end = if ended && tokens.len() < max_tokens { TapeEnd::Token } else { TapeEnd::Cut };
-    Ok(TapeText {
+    Ok(TapeSequence {
         prompt: asked.request.prompt.to_owned(),
         category: asked.category.to_owned(),
         repeat: asked.request.repeat,

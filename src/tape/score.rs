@@ -1,108 +1,114 @@
-//! What a draft model says of a text, from one teacher-forced pass over it.
+//! A draft model's score of a sequence, from one teacher-forced pass.
 
+use super::acceptance::race_won;
 use super::beliefs::DraftBeliefs;
+use super::diverging::{DivergingDrafts, DraftSamplers, PartDists, pair};
 use super::forecast::TapeEnd;
-use super::format::TapeText;
-use super::law::race_won;
-use super::leaving::{DraftLaws, Leaving, PartLaws, pair};
+use super::format::TapeSequence;
 use super::siblings::SiblingScores;
-use super::teacher::{Teacher, laws, parts};
+use super::teacher::{Teacher, distributions, parts};
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::sampling::Sampler;
 
-/// What one sampling setting of a draft model says of a text.
+/// The score of a sequence by one sampling setting of a draft model.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct ScoredText {
+pub struct ScoredSequence {
     /// log q of each token; −∞ for one that cannot be drawn.
     pub log_q: Vec<f64>,
-    /// Σ min(p, q) at each token, if the target has read the text, too.
+    /// Σ min(p, q) at each token, if the target has read the sequence, too.
     pub overlap: Option<Vec<f64>>,
-    /// The probability that q wins each token in a race that p has won with it, likewise.
+    /// The probability that the draft's race, too, picks each token, given that the target's did.
     pub race: Option<Vec<f64>>,
-    /// What several drafted tokens in one place would give, likewise.
+    /// The acceptance of several drafted tokens at one position, likewise.
     pub siblings: Option<SiblingScores>,
-    /// What the model believes, if that was asked for.
+    /// What draft length policies see, if that was requested.
     pub beliefs: Option<DraftBeliefs>,
 }
 
-/// The target, which reads the text beside a draft model.
+/// The target, which reads the sequence in addition to the draft model.
 #[derive(Debug)]
-pub struct Beside<'a, 'm> {
-    /// It.
+pub struct TargetReader<'a, 'm> {
+    /// The model.
     pub teacher: &'a mut Teacher<'m>,
     /// Its sampler.
     pub sampler: &'a Sampler,
-    /// The K up to which to draw how drafts go on that leave the text.
+    /// The K up to which to draw drafts that diverge from the sequence.
     pub beliefs: Option<usize>,
 }
 
-/// The natural logarithms of the probabilities that `sampler` gives the tokens of `text`, each
-/// given the tokens before it; −∞ for a token that cannot be drawn.
+/// The natural logarithms of the probabilities that `sampler` gives the tokens of the completion,
+/// each given the tokens before it; −∞ for a token that cannot be drawn.
 ///
 /// # Errors
 /// If the prompt is empty, the model fails, or logits define no distribution.
 pub fn log_probs(
     teacher: &mut Teacher<'_>,
     sampler: &Sampler,
-    text: &TapeText,
+    sequence: &TapeSequence,
 ) -> Result<Vec<f64>, Error> {
-    let scored = score_text(teacher, std::slice::from_ref(sampler), None, text)?;
+    let scored = score_sequence(teacher, std::slice::from_ref(sampler), None, sequence)?;
     Ok(scored.into_iter().flat_map(|scored| scored.log_q).collect())
 }
 
-/// What a draft model says of a text with each of some samplers, from one pass; with the target,
-/// also how far both overlap.
+/// Scores a sequence by a draft model with each of some samplers, in one pass; with the target,
+/// also by the overlap of both.
 ///
 /// # Errors
 /// As [`log_probs`].
-pub fn score_text(
+pub fn score_sequence(
     draft: &mut Teacher<'_>,
     samplers: &[Sampler],
-    mut target: Option<Beside<'_, '_>>,
-    text: &TapeText,
-) -> Result<Vec<ScoredText>, Error> {
-    let mut scored = vec![ScoredText::empty(target.as_ref()); samplers.len()];
-    let readers = samplers.iter().map(DraftLaws::new).collect::<Result<Vec<_>, _>>()?;
-    let mut leaving = target.as_ref().and_then(|beside| Some(Leaving::new(text, beside.beliefs?)));
-    let prompt_len = text.prompt_tokens.len();
-    parts(text, |context, part| {
+    mut target: Option<TargetReader<'_, '_>>,
+    sequence: &TapeSequence,
+) -> Result<Vec<ScoredSequence>, Error> {
+    let mut scored = vec![ScoredSequence::empty(target.as_ref()); samplers.len()];
+    let readers = samplers.iter().map(DraftSamplers::new).collect::<Result<Vec<_>, _>>()?;
+    let mut diverging =
+        target.as_ref().and_then(|target| Some(DivergingDrafts::new(sequence, target.beliefs?)));
+    let prompt_len = sequence.prompt_tokens.len();
+    parts(sequence, |context, part| {
         let before = (prompt_len, context);
         let targets = match &mut target {
-            Some(Beside { teacher, sampler, .. }) => {
+            Some(TargetReader { teacher, sampler, .. }) => {
                 let logits = teacher.logits(context, part)?;
-                Some(laws(sampler, before, part, &logits, "the target")?)
+                Some(distributions(sampler, before, part, &logits, "the target")?)
             }
             None => None,
         };
         let logits = draft.logits(context, part)?;
         for (reader, scored) in readers.iter().zip(&mut scored) {
-            let drafts = reader.laws(before, part, &logits, targets.is_some())?;
+            let drafts = reader.dists(before, part, &logits, targets.is_some())?;
             scored.add(part, &drafts, targets.as_deref());
-            if let (Some(leaving), Some(targets)) = (&mut leaving, &targets) {
-                scored.leave((draft, reader, leaving), (context, part), &drafts, targets)?;
+            if let (Some(diverging), Some(targets)) = (&mut diverging, &targets) {
+                scored.add_diverging(
+                    (draft, reader, diverging),
+                    (context, part),
+                    &drafts,
+                    targets,
+                )?;
             }
         }
         Ok(())
     })?;
-    if let Some(leaving) = leaving.as_mut().filter(|_| text.end == TapeEnd::Token) {
-        let known = [text.prompt_tokens.as_slice(), &text.tokens].concat();
+    if let Some(diverging) = diverging.as_mut().filter(|_| sequence.end == TapeEnd::Token) {
+        let known = [sequence.prompt_tokens.as_slice(), &sequence.tokens].concat();
         for (reader, scored) in readers.iter().zip(&mut scored) {
             if let Some(beliefs) = &mut scored.beliefs {
-                beliefs.behind.push(leaving.go_on((draft, reader), &known)?);
+                beliefs.behind.push(diverging.after_end((draft, reader), &known)?);
             }
         }
     }
     Ok(scored)
 }
 
-/// A draft model that reads, how it draws, and its draws.
-type Drafting<'a, 'm> = (&'a mut Teacher<'m>, &'a DraftLaws<'a>, &'a mut Leaving);
+/// A draft model that reads, how it samples, and its diverging drafts.
+type Drafting<'a, 'm> = (&'a mut Teacher<'m>, &'a DraftSamplers<'a>, &'a mut DivergingDrafts);
 
-impl ScoredText {
-    fn empty(target: Option<&Beside<'_, '_>>) -> Self {
+impl ScoredSequence {
+    fn empty(target: Option<&TargetReader<'_, '_>>) -> Self {
         let both = target.map(|_| Vec::new());
-        let most = target.and_then(|beside| beside.beliefs);
+        let most = target.and_then(|target| target.beliefs);
         Self {
             log_q: Vec::new(),
             overlap: both.clone(),
@@ -112,10 +118,10 @@ impl ScoredText {
         }
     }
 
-    fn add(&mut self, part: &[Token], laws: &PartLaws, targets: Option<&[Dist]>) {
+    fn add(&mut self, part: &[Token], dists: &PartDists, targets: Option<&[Dist]>) {
         let log = |(&token, dist): (&Token, &Dist)| dist.p(token).ln();
-        self.log_q.extend(part.iter().zip(&laws.drafts).map(log));
-        let both = targets.into_iter().flatten().zip(&laws.drafts);
+        self.log_q.extend(part.iter().zip(&dists.drafts).map(log));
+        let both = targets.into_iter().flatten().zip(&dists.drafts);
         if let Some(overlap) = &mut self.overlap {
             overlap.extend(both.clone().map(|(p, q)| p.overlap(q)));
         }
@@ -123,27 +129,27 @@ impl ScoredText {
             race.extend(both.clone().zip(part).map(|((p, q), &token)| race_won(p, q, token)));
         }
         if let Some(siblings) = &mut self.siblings {
-            let belief = |at: usize| laws.plain.as_ref().map(|plain| &plain[at]);
+            let belief = |at: usize| dists.plain.as_ref().map(|plain| &plain[at]);
             let each = both.zip(part).enumerate();
             each.for_each(|(at, ((p, q), &token))| siblings.add(p, q, belief(at), token));
         }
     }
 
-    /// Adds what is believed of the tokens of a part, and drafts that leave the text at them.
-    fn leave(
+    /// Adds what policies see of the tokens of a part, and the drafts that diverge at them.
+    fn add_diverging(
         &mut self,
-        (draft, reader, leaving): Drafting<'_, '_>,
+        (draft, reader, diverging): Drafting<'_, '_>,
         (context, part): (&[Token], &[Token]),
-        laws: &PartLaws,
+        dists: &PartDists,
         targets: &[Dist],
     ) -> Result<(), Error> {
         let Some(beliefs) = &mut self.beliefs else { return Ok(()) };
         let mut known = context.to_vec();
         for (at, (&token, target)) in part.iter().zip(targets).enumerate() {
-            let belief = laws.belief(at);
+            let belief = dists.belief(at);
             beliefs.along.push(pair(belief, token));
-            beliefs.behind.push(match laws.drafts[at].residual(target) {
-                Some(first) => leaving.draft((draft, reader), &known, (&first, belief))?,
+            beliefs.behind.push(match dists.drafts[at].residual(target) {
+                Some(first) => diverging.draft((draft, reader), &known, (&first, belief))?,
                 None => Vec::new(),
             });
             known.push(token);

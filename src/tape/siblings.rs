@@ -1,24 +1,25 @@
-//! Several drafted tokens in one place: with which probability one of them is accepted, given
-//! the token that the text has there.
+//! Several drafted tokens at one position: the probability that one of them is accepted, given the
+//! token that the completion has there.
 //!
-//! Siblings are decided on in the order in which they were drawn, by recursive rejection sampling
-//! (Miao et al. 2023, arXiv 2305.09781): with p₁ = p, sibling j is accepted with probability
-//! min(1, p_j/s_j), and p_{j+1} = norm((p_j − s_j)⁺), where s_j is the law that it was drawn from.
+//! Recursive rejection sampling (Miao et al. 2023, arXiv 2305.09781) decides on siblings in the
+//! order in which they were drawn. With p₁ = p, sibling j is accepted with probability min(1,
+//! p_j/s_j), and p_{j+1} = norm((p_j − s_j)⁺), where s_j is the distribution that it was drawn
+//! from.
 
 use serde::{Deserialize, Serialize};
 
 use crate::distribution::{Dist, Token};
 
-/// How many siblings a tape tells of.
-pub const MOST_SIBLINGS: usize = 4;
+/// Maximum number of siblings that a tape covers.
+pub const MAX_SIBLINGS: usize = 4;
 
 /// How siblings are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SiblingKind {
     /// Drawn independently from q.
     Independent,
-    /// Two drawn from q without replacement. For more, the probability is a sum over pairs of
-    /// tokens and beyond, which no tape holds.
+    /// Two drawn from q without replacement. For more, the probability is a sum over tuples of
+    /// tokens, which no tape holds.
     Distinct,
     /// The most probable tokens of q.
     TopK,
@@ -28,7 +29,7 @@ impl SiblingKind {
     /// All kinds.
     pub const ALL: [Self; 3] = [Self::Independent, Self::Distinct, Self::TopK];
 
-    /// The name that drafters know it by.
+    /// The name in the settings of drafters.
     pub fn name(self) -> &'static str {
         match self {
             Self::Independent => "independent",
@@ -38,24 +39,24 @@ impl SiblingKind {
     }
 }
 
-/// What a tape tells of siblings at the tokens of a text.
+/// What a tape holds about siblings at the tokens of a completion.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SiblingScores {
     /// By token: P(sibling j is accepted and is the token) / p(token) for independent siblings
     /// j = 1, 2, ….
-    pub independent: Vec<[f64; MOST_SIBLINGS]>,
-    /// By token: the same for the second of two siblings without replacement. The first is that
-    /// of independent ones.
+    pub independent: Vec<[f64; MAX_SIBLINGS]>,
+    /// By token: the same for the second of two siblings without replacement. The first has the
+    /// probability of an independent one.
     pub distinct: Vec<f64>,
-    /// By token: its rank by q (for a greedy draft, by its model at temperature 1), from 0; the largest number for a token that q
-    /// does not have.
+    /// By token: its rank by q, from 0; the largest number if q does not have the token. For a
+    /// greedy draft, the rank by its model's distribution at temperature 1.
     pub rank: Vec<u32>,
 }
 
 impl SiblingScores {
-    /// Adds a token of the text. A greedy draft has no second token by q: it ranks tokens by
-    /// what its model believes at temperature 1.
+    /// Adds a token of the completion. Under a greedy draft q has one token, so `belief`, the
+    /// model's distribution at temperature 1, ranks the tokens.
     pub(super) fn add(&mut self, p: &Dist, q: &Dist, belief: Option<&Dist>, token: Token) {
         let rank = rank(belief.unwrap_or(q), token);
         self.independent.push(independent(p, q, token));
@@ -66,13 +67,13 @@ impl SiblingScores {
         self.rank.push(rank);
     }
 
-    /// Whether there is an entry for each of so many tokens.
+    /// Whether there is an entry for each of `tokens` tokens.
     pub(super) fn covers(&self, tokens: usize) -> bool {
         [self.independent.len(), self.distinct.len(), self.rank.len()] == [tokens; 3]
     }
 
-    /// The probability that one of `count` siblings is accepted at a token, given that the text
-    /// has it there; `None` for more of them than the tape tells of.
+    /// The probability that one of `count` siblings is accepted at token `at`, given that the
+    /// completion has it there; `None` for more siblings than the tape covers.
     pub fn accepted(&self, kind: SiblingKind, count: usize, at: usize) -> Option<f64> {
         let independent = self.independent.get(at)?;
         match kind {
@@ -94,10 +95,10 @@ fn rank(ranking: &Dist, token: Token) -> u32 {
     if own > 0.0 { rank } else { Token::MAX }
 }
 
-fn independent(p: &Dist, q: &Dist, token: Token) -> [f64; MOST_SIBLINGS] {
+fn independent(p: &Dist, q: &Dist, token: Token) -> [f64; MAX_SIBLINGS] {
     let (own, mut undecided) = (p.p(token), 1.0);
     let mut left = Some(p.clone());
-    [(); MOST_SIBLINGS].map(|()| {
+    [(); MAX_SIBLINGS].map(|()| {
         let Some(target) = &left else { return 0.0 };
         let accepted = undecided * target.p(token).min(q.p(token)) / own;
         undecided *= 1.0 - target.overlap(q);
@@ -116,7 +117,7 @@ fn second(p: &Dist, q: &Dist, token: Token) -> f64 {
     let first = q.support().filter(|(other, _)| *other != token);
     let both = first.map(|(other, mass)| {
         let rejected = (mass - p.p(other)).max(0.0);
-        // A first sibling with all of the mass leaves none for a second.
+        // If the first sibling has all of the mass, none is left for a second.
         let next = if mass < 1.0 { drafted / (1.0 - mass) } else { 0.0 };
         rejected * left.min(next)
     });

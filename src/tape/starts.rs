@@ -1,9 +1,9 @@
-//! What any chain drafter says of a text: it drafts from every token of the text on, and its
-//! draws follow the text as far as they can.
+//! The score of any chain drafter: its drafts from every token of a completion on, drawn so that
+//! they follow the completion as far as they can.
 
 use std::ops::Range;
 
-use super::format::{DraftStart, TapeText};
+use super::format::{DraftStart, TapeSequence};
 use crate::chance::{Chance, Site};
 use crate::clock::RealClock;
 use crate::decode::Method;
@@ -12,32 +12,33 @@ use crate::draft::Round;
 use crate::error::Error;
 use crate::tree::Draft;
 
-/// The drafts of at most `most` tokens that begin at each token of a text. Neither the drafter nor
-/// the draft length policy may depend on earlier rounds, and the drafts must be chains.
+/// The drafts of at most `most` tokens that begin at each token of a completion. Neither the
+/// drafter nor the draft length policy may depend on earlier rounds, and the drafts must be chains.
 ///
-/// Behind the first token that differs from the text, a draft goes on with the most probable
-/// tokens. How many it has there is exact unless the policy looks at them.
+/// After a draft diverges from the completion, it continues with its most probable tokens. Its
+/// length is exact unless the policy looks at those.
 ///
 /// # Errors
 /// If the drafter fails.
 pub fn draft_starts(
     mut method: Method<'_>,
     vocab: usize,
-    text: &TapeText,
+    sequence: &TapeSequence,
     most: usize,
 ) -> Result<Vec<DraftStart>, Error> {
     let clock = RealClock::default();
-    let prompt_len = text.prompt_tokens.len();
-    let all = [text.prompt_tokens.as_slice(), &text.tokens].concat();
-    method.drafter.prefill(&text.prompt_tokens, &clock)?;
-    let mut starts = Vec::with_capacity(text.tokens.len());
-    for (start, rest) in (0..text.tokens.len()).map(|start| (start, &text.tokens[start..])) {
+    let prompt_len = sequence.prompt_tokens.len();
+    let all = [sequence.prompt_tokens.as_slice(), &sequence.tokens].concat();
+    method.drafter.prefill(&sequence.prompt_tokens, &clock)?;
+    let mut starts = Vec::with_capacity(sequence.tokens.len());
+    for (start, rest) in (0..sequence.tokens.len()).map(|start| (start, &sequence.tokens[start..]))
+    {
         let mut following = Following { rest };
         let mut round = Round {
             context: &all[..prompt_len + start],
             prompt_len,
             vocab,
-            limit: text.length().limit(start).min(most),
+            limit: sequence.length().limit(start).min(most),
             length: &mut *method.length,
             coupling: None,
             chance: &mut following,
@@ -57,10 +58,10 @@ fn start_of(draft: &Draft, rest: &[Token]) -> DraftStart {
     DraftStart { drafted: draft.len(), log_q }
 }
 
-/// Draws the tokens of a text as long as they can be drawn.
+/// Draws the tokens of a completion as long as they can be drawn.
 #[derive(Debug)]
 struct Following<'t> {
-    /// The text from the beginning of the draft on.
+    /// The completion from the beginning of the draft on.
     rest: &'t [Token],
 }
 
@@ -72,7 +73,7 @@ impl Chance for Following<'_> {
     }
 
     fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
-        // In a chain, a node's number is its place in the draft.
+        // In a chain, a node's number is its position in the draft.
         let wanted = self.rest.get(site.node).copied();
         wanted.filter(|&token| dist.p(token) > 0.0).unwrap_or_else(|| dist.argmax())
     }

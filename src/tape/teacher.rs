@@ -1,17 +1,17 @@
-//! A model that reads texts instead of writing them: teacher-forced passes over many tokens.
+//! A model that reads sequences instead of generating them: teacher-forced passes over many tokens.
 
-use super::format::TapeText;
+use super::format::TapeSequence;
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 use crate::sampling::{History, Logits, Sampler};
 use crate::tree::{Draft, MAX_NODES};
 
-/// The tokens of a pass. It gives the rows after its context and after each token of a chain,
-/// so that the last of them needs no place in the chain.
+/// Tokens per pass. A pass gives the rows after its context and after each token of a chain, so the
+/// last token needs no node in the chain.
 pub(super) const PART: usize = MAX_NODES + 1;
 
-/// A model with a session, for one text after another.
+/// A model with a session, which reads one sequence after another.
 #[derive(Debug)]
 pub struct Teacher<'a> {
     model: &'a dyn LanguageModel,
@@ -19,7 +19,7 @@ pub struct Teacher<'a> {
 }
 
 impl<'a> Teacher<'a> {
-    /// A teacher who knows `model`.
+    /// A teacher with this model.
     ///
     /// # Errors
     /// If the model cannot open a session.
@@ -53,11 +53,11 @@ impl<'a> Teacher<'a> {
     }
 }
 
-/// The laws of the tokens of a part, from their logits.
+/// The distributions at the positions of a part, from their logits.
 ///
 /// # Errors
-/// If logits define no distribution; `of` says whose they are.
-pub(crate) fn laws(
+/// If logits define no distribution; `of` names their model.
+pub(crate) fn distributions(
     sampler: &Sampler,
     (prompt_len, context): (usize, &[Token]),
     part: &[Token],
@@ -69,23 +69,23 @@ pub(crate) fn laws(
     sampler.distributions(&rows).map_err(Error::distribution(of))
 }
 
-/// Goes through a text part by part: `see` gets the context of a part, and the part.
+/// Goes through a completion part by part: `see` gets the context of a part, and the part.
 ///
 /// # Errors
 /// Those of `see`.
 pub(crate) fn parts(
-    text: &TapeText,
+    sequence: &TapeSequence,
     mut see: impl FnMut(&[Token], &[Token]) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut context = text.prompt_tokens.clone();
-    for part in text.tokens.chunks(PART) {
+    let mut context = sequence.prompt_tokens.clone();
+    for part in sequence.tokens.chunks(PART) {
         see(&context, part)?;
         context.extend_from_slice(part);
     }
     Ok(())
 }
 
-/// Goes through the tokens of a prompt but the first: `see` gets each with its logits.
+/// Goes through the tokens of a prompt except the first: `see` gets each with its logits.
 ///
 /// # Errors
 /// If the model fails, or those of `see`.

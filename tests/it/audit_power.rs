@@ -1,7 +1,7 @@
 //! How soon audits refute the certificate's known-wrong methods.
 
 use specdec::audit::{
-    AuditLimits, AuditReader, AuditVerdict, AuditedDraft, AuditedText, BUGS, UNKNOWN_BUGS,
+    AuditLimits, AuditReader, AuditVerdict, AuditedDraft, AuditedSequence, BUGS, UNKNOWN_BUGS,
 };
 use specdec::chance::{Request, Seeded};
 use specdec::clock::RealClock;
@@ -11,13 +11,13 @@ use specdec::exactness::mutants::{Mutant, of_any_models};
 use specdec::exactness::target_distribution;
 use specdec::model::{LanguageModel, Toy, zoo};
 use specdec::sampling::{Sampler, SamplingParams};
-use specdec::tape::{TapeText, Teacher};
+use specdec::tape::{TapeSequence, Teacher};
 
-use crate::tape_support::text_of;
+use crate::tape_support::sequence_of;
 
-/// Tokens of a text.
+/// Tokens of a completion.
 const TOKENS: usize = 64;
-/// Before each text.
+/// The prompt of each completion.
 const PROMPT: [u32; 2] = [0, 1];
 
 struct Decoder<'a> {
@@ -28,9 +28,9 @@ struct Decoder<'a> {
 }
 
 impl Decoder<'_> {
-    /// Texts of the known-wrong method.
-    fn texts(&self, count: usize, seed: u64) -> Vec<TapeText> {
-        let text = |repeat: usize| {
+    /// Sequences of the known-wrong method.
+    fn sequences(&self, count: usize, seed: u64) -> Vec<TapeSequence> {
+        let sequence = |repeat: usize| {
             let tools =
                 Tools { draft: Some(self.draft), target: Some(self.target), ..Tools::default() };
             let method = self.mutant.method(&self.spec, tools).unwrap();
@@ -41,18 +41,18 @@ impl Decoder<'_> {
             let clock = RealClock::default();
             let chance = &mut *self.mutant.wrap(&mut chance);
             generate(&mut generation, self.target, chance, &clock, &mut NoObserver).unwrap();
-            text_of(&PROMPT, generation.new_tokens().to_vec(), TOKENS)
+            sequence_of(&PROMPT, generation.new_tokens().to_vec(), TOKENS)
         };
-        (0..count).map(text).collect()
+        (0..count).map(sequence).collect()
     }
 
-    /// KL and total variation per token of the law that texts show, by the two tokens before, as
-    /// far as these decide p: what hides in rounds is not counted.
-    fn shown(&self, texts: &[TapeText]) -> (f64, f64) {
+    /// KL and total variation per token of the distribution that the completions show, given the
+    /// two tokens before. They decide p; errors that depend on the round are averaged.
+    fn shown(&self, sequences: &[TapeSequence]) -> (f64, f64) {
         let vocab = self.target.info().vocab;
         let mut counts = vec![vec![0.0; vocab]; vocab * vocab];
-        for text in texts {
-            let all = [&PROMPT[..], &text.tokens].concat();
+        for sequence in sequences {
+            let all = [&PROMPT[..], &sequence.tokens].concat();
             for window in all.windows(3) {
                 counts[window[0] as usize * vocab + window[1] as usize][window[2] as usize] += 1.0;
             }
@@ -66,9 +66,9 @@ impl Decoder<'_> {
             if sum == 0.0 {
                 continue;
             }
-            let law = target_distribution(self.target, &sampler, &own, 1).unwrap();
+            let dist = target_distribution(self.target, &sampler, &own, 1).unwrap();
             for (token, count) in counts.iter().enumerate() {
-                let p = law.get(&vec![token as u32]).copied().unwrap_or(0.0);
+                let p = dist.get(&vec![token as u32]).copied().unwrap_or(0.0);
                 let found = count / sum;
                 tv += sum / whole * 0.5 * (found - p).abs();
                 kl += if found > 0.0 { sum / whole * found * (found / p).ln() } else { 0.0 };
@@ -77,20 +77,26 @@ impl Decoder<'_> {
         (kl, tv)
     }
 
-    /// Whether an audit refutes the texts at level 0.001, and the bug that wins.
-    fn audited(&self, texts: &[TapeText], recorded: SamplingParams) -> (bool, &'static str) {
+    /// Whether an audit refutes the completions at level 0.001, and the bug that wins.
+    fn audited(
+        &self,
+        sequences: &[TapeSequence],
+        recorded: SamplingParams,
+    ) -> (bool, &'static str) {
         let own = AuditedDraft { teacher: Teacher::new(self.draft).unwrap(), sampling: recorded };
         let teacher = Teacher::new(self.target).unwrap();
         let ks = [self.spec.num_speculative_tokens];
         let mut reader = AuditReader::new(teacher, self.spec.sampling, Some(own), &ks).unwrap();
-        texts.iter().for_each(|text| reader.read(AuditedText { text, rounds: None }).unwrap());
+        sequences
+            .iter()
+            .for_each(|sequence| reader.read(AuditedSequence { sequence, rounds: None }).unwrap());
         let limits = AuditLimits { level: 1e-3, tie: 0.0 };
         let verdict = AuditVerdict::of(&reader.audit, None, limits);
         (verdict.refuted, verdict.bug.unwrap_or("-"))
     }
 }
 
-/// The known-wrong methods that are known to the audit by another name.
+/// Known-wrong methods that the audit knows by another name.
 const SAME: [(&str, &str); 15] = [
     ("correction_from_p", "correction_from_target"),
     ("bonus_from_q", "bonus_from_last_q"),
@@ -109,12 +115,12 @@ const SAME: [(&str, &str); 15] = [
     ("draft_uniform_reused_for_accept", "accept_reuses_uniform"),
 ];
 
-/// Bugs, and others with nearly the same law, as `docs/audit.md` says.
+/// Bugs with nearly the same distribution, as `docs/audit.md` says.
 const TWINS: [(&str, &str); 1] = [("top_siblings_soft_q", "greedy_draft_soft_q")];
 
-/// Methods whose texts differ from p by 0.01 per token or more are refuted at level 0.001 within
-/// 3 ln(bugs / level) / KL tokens, in nine of ten audits, and named within three times as many.
-/// `SPECDEC_POWER_AUDITS` asks for more audits than the usual three, of which none may fail.
+/// Methods whose completions differ from p by 0.01 per token or more are refuted at level 0.001
+/// within 3 ln(bugs / level) / KL tokens, in nine of ten audits, and named within three times as
+/// many. `SPECDEC_POWER_AUDITS` sets another number of audits than three, of which none may fail.
 #[test]
 fn known_wrong_methods_are_refuted_soon() {
     let asked = std::env::var("SPECDEC_POWER_AUDITS");
@@ -126,21 +132,22 @@ fn known_wrong_methods_are_refuted_soon() {
         let sampling = mutant.case.target;
         let spec = MethodSpec { sampling, num_speculative_tokens: 3, ..MethodSpec::default() };
         let decoder = Decoder { mutant, target: &target, draft: &draft, spec };
-        let (kl, tv) = decoder.shown(&decoder.texts(8_000, 1));
+        let (kl, tv) = decoder.shown(&decoder.sequences(8_000, 1));
         if tv < 0.01 {
             continue;
         }
         found += 1;
-        // The audit is told how this one draws its drafts.
+        // The audit gets the settings of the draft that this method has.
         let nucleus = mutant.name == "draft_top_p_recorded_raw";
         let drafting = SamplingParams { top_p: if nucleus { 0.7 } else { 1.0 }, ..sampling };
-        // KL has no bound where tokens come that p does not have: one text is enough.
+        // KL is infinite if tokens occur that p does not have: then one sequence is enough.
         let bets = (BUGS.len() + UNKNOWN_BUGS.len()) as f64;
         let most = (3.0 * (1e3 * bets).ln() / kl).max(1.0);
         let decoder = &decoder;
         let audits = |factor: f64| {
-            let texts = ((factor * most) as usize).div_ceil(TOKENS);
-            let audit = move |seed| decoder.audited(&decoder.texts(texts, 100 + seed), drafting);
+            let sequences = ((factor * most) as usize).div_ceil(TOKENS);
+            let audit =
+                move |seed| decoder.audited(&decoder.sequences(sequences, 100 + seed), drafting);
             (0..repeats).map(audit).collect::<Vec<_>>()
         };
         let refuted = audits(1.0).iter().filter(|(refuted, _)| *refuted).count();
@@ -149,7 +156,7 @@ fn known_wrong_methods_are_refuted_soon() {
             "{}: TV {tv:.4}, {most:.0} tokens, {refuted} of {repeats}",
             mutant.name
         );
-        // Laws that are close take longer to be told apart than to be refuted.
+        // Similar distributions take longer to distinguish than to refute.
         if let Some((_, bug)) = SAME.iter().find(|(name, _)| *name == mutant.name) {
             let all = audits(3.0);
             let own = |winner: &str| winner == *bug || TWINS.contains(&(*bug, winner));
@@ -157,6 +164,6 @@ fn known_wrong_methods_are_refuted_soon() {
             assert!(named * 10 >= repeats * 9, "{}: {all:?}", mutant.name);
         }
     }
-    // Of 43: the others change no law by so much, or none at all.
+    // Of 43: the others change the distribution by less, or not at all.
     assert_eq!(found, 28);
 }

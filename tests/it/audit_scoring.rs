@@ -1,4 +1,4 @@
-//! Audits whose laws are told by a server in the place of a target that is loaded here.
+//! Audits whose distributions come from a server instead of a target that is loaded here.
 
 use std::fs;
 use std::path::Path;
@@ -8,17 +8,18 @@ use serde_json::{Value, json};
 use crate::cli_support::{refuses, specdec, text};
 use crate::serve_support::TestServer;
 
-/// What an audit found for its first sampling setting, whether it failed, and what it said.
+/// The verdict on the first sampling setting, whether the audit failed, and its messages.
 fn audit(file: &str, args: &[&str]) -> (Value, bool, String) {
     let run = specdec(&[&["audit", file, "--json"], args].concat()).output().unwrap();
     let found = serde_json::from_slice::<Value>(&run.stdout).unwrap_or_default();
     (found["verdicts"][0].clone(), !run.status.success(), text(&run.stderr))
 }
 
-/// Texts of a server in a file of this folder, drawn with these settings.
-fn texts(folder: &Path, server: &TestServer, tokens: &str, settings: &[&str]) -> String {
+/// Completions of a server in a file of this folder, sampled with these settings.
+fn completions(folder: &Path, server: &TestServer, tokens: &str, settings: &[&str]) -> String {
     let path = |name: &str| folder.join(name).display().to_string();
-    let (file, prompts) = (path(&format!("texts{}", settings.join(""))), path("prompts.jsonl"));
+    let (file, prompts) =
+        (path(&format!("completions{}", settings.join(""))), path("prompts.jsonl"));
     let line =
         |i: usize| format!("{{\"id\": \"p{i}\", \"prompt\": \"{}\"}}\n", &"abcdab"[i..i + 2]);
     fs::write(&prompts, (0..4).map(line).collect::<String>()).unwrap();
@@ -30,7 +31,7 @@ fn texts(folder: &Path, server: &TestServer, tokens: &str, settings: &[&str]) ->
     file
 }
 
-/// A server without speculation that tells so many log-probabilities.
+/// A server without speculation that reports this many log-probabilities.
 fn scoring(most: &str) -> TestServer {
     TestServer::start(&["--plain", "--max-logprobs", most])
 }
@@ -41,13 +42,16 @@ fn number(of: &Value, key: &str) -> f64 {
 }
 
 /// Checks that two verdicts are the same, with bets that differ by less than `most`.
-fn assert_same(own: &Value, told: &Value, most: f64) {
+fn assert_same(own: &Value, reported: &Value, most: f64) {
     for key in ["texts", "tokens", "impossible", "ties", "refuted", "bug"] {
-        assert_eq!(own[key], told[key], "{key}: {told}");
+        assert_eq!(own[key], reported[key], "{key}: {reported}");
     }
-    assert!((number(own, "log10_e") - number(told, "log10_e")).abs() < most, "{own} {told}");
+    assert!(
+        (number(own, "log10_e") - number(reported, "log10_e")).abs() < most,
+        "{own} {reported}"
+    );
     let others = own["bets"].as_array().unwrap();
-    for bet in told["bets"].as_array().unwrap() {
+    for bet in reported["bets"].as_array().unwrap() {
         let other = others.iter().find(|other| other["bug"] == bet["bug"]).unwrap();
         for key in ["log10_e", "tv"] {
             assert!((number(bet, key) - number(other, key)).abs() < most, "{bet} {other}");
@@ -55,15 +59,15 @@ fn assert_same(own: &Value, told: &Value, most: f64) {
     }
 }
 
-/// Log-probabilities have 24 bits on their way, so that the logarithm of a bet on a token is off by
-/// some 1e-7, and that of a thousand by 1e-4 at most.
+/// Log-probabilities are sent with 24 bits, so the logarithm of a bet on a token is off by about
+/// 1e-7, and that of a thousand tokens by at most 1e-4.
 const ROUNDED: f64 = 1e-3;
-/// Where p = q, which happens in toy models, what is left of p − q is that rounding alone, and
-/// laws that are made of it are others at these places.
+/// Where p = q, which happens in toy models, p − q is this rounding alone. Distributions that are
+/// computed from it differ.
 const WHERE_P_IS_Q: f64 = 0.1;
 
 #[test]
-fn a_server_tells_the_laws_that_its_model_has() {
+fn a_server_reports_the_distributions_of_its_model() {
     let folder = tempfile::tempdir().unwrap();
     let (server, scorer) = (TestServer::start(&[]), scoring("-1"));
     let url = scorer.url();
@@ -73,22 +77,25 @@ fn a_server_tells_the_laws_that_its_model_has() {
         &["--temperature", "1.3", "--top-k", "3", "--presence-penalty", "0.4"],
         &["--temperature", "0"],
     ] {
-        let file = texts(folder.path(), &server, "800", settings);
+        let file = completions(folder.path(), &server, "800", settings);
         for (draft, most) in [(&[][..], ROUNDED), (&["--draft", "toy:mixed"], WHERE_P_IS_Q)] {
             let (own, _, _) = audit(&file, &[&["--target", "toy:mixed"], draft].concat());
-            let (told, failed, said) = audit(&file, &[&["--target-url", &url], draft].concat());
-            assert!(!failed && number(&told, "tokens") == 800.0, "{said}");
-            assert_eq!(own["bets"].as_array().map(Vec::len), told["bets"].as_array().map(Vec::len));
-            assert_same(&own, &told, most);
+            let (reported, failed, said) = audit(&file, &[&["--target-url", &url], draft].concat());
+            assert!(!failed && number(&reported, "tokens") == 800.0, "{said}");
+            assert_eq!(
+                own["bets"].as_array().map(Vec::len),
+                reported["bets"].as_array().map(Vec::len)
+            );
+            assert_same(&own, &reported, most);
         }
     }
-    // One for each token, and a first one where no draft model tells the vocabulary.
+    // One request for each token, and a first one if no draft model has the size of the vocabulary.
     assert_eq!(scorer.meter("specdec_texts_total"), 6404.0);
 }
 
-/// No model is loaded at all: prompts become tokens at the server that scores.
+/// No model is loaded here: the scoring server tokenizes the prompts.
 #[test]
-fn known_wrong_texts_are_refuted_by_a_server() {
+fn known_wrong_completions_are_refuted_by_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let scorer = scoring("-1");
     let url = scorer.url();
@@ -101,39 +108,39 @@ fn known_wrong_texts_are_refuted_by_a_server() {
         let found = audit(&file, &[&own[..], &size, more].concat());
         (found, fs::read_to_string(file).unwrap())
     };
-    let ((found, refuted, stderr), texts) = run(&TestServer::start(&[]), "right", "800", &[]);
+    let ((found, refuted, stderr), gathered) = run(&TestServer::start(&[]), "right", "800", &[]);
     assert!(!refuted && found["refuted"] == false, "{stderr}");
-    assert!(texts.starts_with("{\"prompt\":\"p\",\"prompt_ids\":[0,1,2,0],"), "{texts}");
+    assert!(gathered.starts_with("{\"prompt\":\"p\",\"prompt_ids\":[0,1,2,0],"), "{gathered}");
     let mutant = TestServer::start(&["--mutant", "argmax_recorded_as_sampled"]);
     let ((found, refuted, stderr), _) = run(&mutant, "wrong", "6000", &["--draft", "toy:mixed"]);
-    assert!(refuted && stderr.contains("not drawn from the target's law"), "{stderr}");
+    assert!(refuted && stderr.contains("not drawn from the target's distribution"), "{stderr}");
     assert_eq!(found["bug"], "greedy_draft_soft_q", "{found}");
 }
 
-/// Two log-probabilities of four are enough at top_k = 2, and for nothing else.
+/// Two log-probabilities of four suffice at top_k = 2 and at temperature 0, and nowhere else.
 #[test]
-fn partial_laws_are_used_where_they_are_enough() {
+fn partial_distributions_are_used_where_they_suffice() {
     let folder = tempfile::tempdir().unwrap();
     let (server, scorer) = (TestServer::start(&[]), scoring("2"));
     let url = scorer.url();
     let partial = ["--target-url", &url, "--logprobs", "2", "--vocab-size", "4"];
     for settings in [&["--top-k", "2"][..], &["--temperature", "0"]] {
-        let file = texts(folder.path(), &server, "400", settings);
+        let file = completions(folder.path(), &server, "400", settings);
         let (own, _, _) = audit(&file, &["--target", "toy:mixed"]);
-        let (told, failed, stderr) = audit(&file, &partial);
+        let (reported, failed, stderr) = audit(&file, &partial);
         assert!(!failed, "{stderr}");
-        assert_same(&own, &told, ROUNDED);
+        assert_same(&own, &reported, ROUNDED);
         let raw = json!("raw_target");
         assert!(!own["not_placed"].as_array().unwrap().contains(&raw));
-        assert!(told["not_placed"].as_array().unwrap().contains(&raw), "{told}");
+        assert!(reported["not_placed"].as_array().unwrap().contains(&raw), "{reported}");
     }
-    let file = texts(folder.path(), &server, "400", &["--top-k", "3"]);
+    let file = completions(folder.path(), &server, "400", &["--top-k", "3"]);
     let part = "a top_k from 1 to 2, and no penalties";
     refuses(&[&["audit", &file], &partial[..]].concat(), part);
-    // The server does not tell more.
+    // The server does not report more.
     refuses(&["audit", &file, "--target-url", &url], "do with --max-logprobs -1");
     refuses(&["audit", &file, "--target-url", &url, "--vocab-size", "4"], "from 0 to 2");
-    // Texts that the laws of top_k = 1 do not have.
+    // Completions that cannot be drawn with top_k = 1.
     let own = fs::read_to_string(&file).unwrap();
     fs::write(&file, own.replace("\"top_k\":3", "\"top_k\":1")).unwrap();
     let (found, refuted, _) = audit(&file, &partial);
@@ -143,7 +150,7 @@ fn partial_laws_are_used_where_they_are_enough() {
 #[test]
 fn servers_that_score_are_named_alone() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("texts.jsonl").display().to_string();
+    let file = folder.path().join("completions.jsonl").display().to_string();
     let line = "{\"prompt_ids\": [0], \"output_ids\": [1, 9]}\n";
     fs::write(&file, line).unwrap();
     let scorer = scoring("-1");
@@ -173,9 +180,9 @@ fn servers_that_score_are_named_alone() {
     refused(&[], "repetition_penalty divides logits");
 }
 
-/// The whole vocabulary can be asked for without its size, where the server allows as much.
+/// The whole vocabulary can be requested without its size, if the server allows that.
 #[test]
-fn whole_laws_are_served() {
+fn whole_distributions_are_served() {
     let (whole, part) = (scoring("-1"), scoring("3"));
     let asked = json!({"prompt": [0, 1], "max_tokens": 1, "logprobs": -1, "prompt_logprobs": -1,
         "return_tokens_as_token_ids": true});

@@ -15,7 +15,7 @@ fn audit(file: &str, url: &str, args: &[&str]) -> (bool, Value, String) {
     (!run.status.success(), found, text(&run.stderr))
 }
 
-/// A file with a few prompts beside the texts.
+/// A file with a few prompts next to that of the completions.
 fn prompts(file: &str) -> String {
     let path = format!("{file}.prompts.jsonl");
     let line =
@@ -35,7 +35,7 @@ fn right_servers_pass_and_wrong_ones_are_named() {
         audit(&path("right"), &right.url(), &[&options[..], &planted].concat());
     assert!(!refuted, "{stderr}");
     assert_eq!(found["verdicts"][0]["refuted"], false);
-    // The server tells what each round drafts and accepts.
+    // The server reports what each round drafts and accepts.
     let rounds = &found["verdicts"][0]["rounds"];
     let [looked_at, e] = ["rounds", "log10_e"].map(|key| rounds[key].as_f64().unwrap());
     assert!(looked_at > 2000.0 && e < 3.0, "{rounds}");
@@ -52,19 +52,19 @@ fn right_servers_pass_and_wrong_ones_are_named() {
     }
 }
 
-/// What a file has already is not asked for again; texts of other settings are refused.
+/// Completions that a file has are not requested again; other sampling settings are refused.
 #[test]
-fn an_audit_goes_on_where_it_ended() {
+fn an_interrupted_audit_continues() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("texts.jsonl").display().to_string();
+    let file = folder.path().join("completions.jsonl").display().to_string();
     let server = TestServer::start(&[]);
     let options = ["--tokens", "800", "-n", "20"];
     let (refuted, whole, stderr) = audit(&file, &server.url(), &options);
     assert!(!refuted, "{stderr}");
-    let texts = fs::read_to_string(&file).unwrap();
-    assert_eq!((texts.lines().count(), server.meter("specdec_texts_total")), (40, 40.0));
-    // The last line is torn, and nine are lost.
-    let kept = texts.lines().take(30).collect::<Vec<_>>().join("\n") + "\n{\"prompt\": \"p";
+    let gathered = fs::read_to_string(&file).unwrap();
+    assert_eq!((gathered.lines().count(), server.meter("specdec_texts_total")), (40, 40.0));
+    // The last line is truncated, and nine are lost.
+    let kept = gathered.lines().take(30).collect::<Vec<_>>().join("\n") + "\n{\"prompt\": \"p";
     fs::write(&file, kept).unwrap();
     let (_, again, _) = audit(&file, &server.url(), &options);
     assert_eq!(server.meter("specdec_texts_total"), 50.0);
@@ -72,7 +72,7 @@ fn an_audit_goes_on_where_it_ended() {
     let (refuted, _, stderr) =
         audit(&file, &server.url(), &[&options[..], &["--temperature", "0.5"]].concat());
     assert!(refuted && stderr.contains("was drawn at T = 1, not T = 0.5"), "{stderr}");
-    // A decoder of class P gives the texts of plain decoding.
+    // A decoder of class P gives the completions of plain decoding.
     let class_p = TestServer::start(&["--verifier", "gumbel"]);
     let plain = TestServer::start(&["--verifier", "gumbel", "--plain"]);
     let other = folder.path().join("p.jsonl").display().to_string();
@@ -87,7 +87,7 @@ fn an_audit_goes_on_where_it_ended() {
 #[test]
 fn options_of_a_server_are_checked() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("texts.jsonl").display().to_string();
+    let file = folder.path().join("completions.jsonl").display().to_string();
     for (args, part) in [
         (&["--concurrency", "0"][..], "--concurrency is out of range"),
         (&["--rate", "0"], "--rate is out of range"),

@@ -17,7 +17,7 @@ fn audited(args: &[&str]) -> (Value, Option<i32>, String) {
     (verdicts, run.status.code(), text(&run.stderr))
 }
 
-/// The tape with another sampling setting than its texts were drawn with.
+/// The tape with another sampling setting than its completions were drawn with.
 fn renamed(own: &TapeFolder, tape: &str, from: &str, to: &str) -> String {
     let lines = fs::read_to_string(tape).unwrap();
     assert!(lines.contains(from), "{lines}");
@@ -27,13 +27,13 @@ fn renamed(own: &TapeFolder, tape: &str, from: &str, to: &str) -> String {
 }
 
 #[test]
-fn recorded_texts_are_not_refuted() {
+fn recorded_completions_are_not_refuted() {
     let own = TapeFolder::new();
     let tape = own.scored();
     for draft in [&[][..], &["--draft", "toy:mixed"]] {
         let (found, code, stderr) = audited(&[&[&*tape], draft].concat());
         assert_eq!(code, Some(0), "{stderr}");
-        // Two temperatures, 36 texts of 40 tokens at each.
+        // Two temperatures, 36 completions of 40 tokens at each.
         for verdict in found.as_array().unwrap() {
             assert_eq!((&verdict["refuted"], &verdict["tokens"]), (&false.into(), &1440.into()));
             assert_eq!((&verdict["bug"], &verdict["impossible"]), (&Value::Null, &0.into()));
@@ -45,18 +45,19 @@ fn recorded_texts_are_not_refuted() {
     }
 }
 
-/// Texts that were drawn at temperature 1 and are said to be colder.
+/// Completions that were drawn at temperature 1, with a lower temperature in the tape.
 #[test]
-fn texts_with_another_law_are_refuted_and_named() {
+fn other_distributions_are_refuted_and_named() {
     let own = TapeFolder::new();
     let tape = own.scored();
     let wrong = renamed(&own, &tape, "\"temperature\":1.0", "\"temperature\":0.4");
     let (found, code, stderr) = audited(&[&wrong]);
     assert_eq!(code, Some(1));
-    assert!(stderr.contains("its texts are not drawn from the target's law"), "{stderr}");
+    let why = "its completions are not drawn from the target's distribution";
+    assert!(stderr.contains(why), "{stderr}");
     let verdict = found.as_array().unwrap().iter().find(|one| one["refuted"] == true).unwrap();
     assert_eq!(verdict["bug"], "raw_target");
-    // What the same texts show without speculation is no fault of speculation.
+    // A deviation that shows without speculation, too, is not due to speculation.
     let (_, code, stderr) = audited(&[&wrong, "--plain", &wrong]);
     assert_eq!(code, Some(0), "{stderr}");
     // At temperature 0 most of these tokens cannot be drawn at all.
@@ -66,7 +67,7 @@ fn texts_with_another_law_are_refuted_and_named() {
     let verdict = found.as_array().unwrap().iter().find(|one| one["refuted"] == true).unwrap();
     assert!(verdict["impossible"].as_u64().unwrap() > 100);
     let first = verdict["first_impossible"].as_str().unwrap();
-    assert!(first.contains(" at place ") && first.contains(" of prompt "), "{first}");
+    assert!(first.contains(" at position ") && first.contains(" of prompt "), "{first}");
 }
 
 #[test]
@@ -76,7 +77,7 @@ fn an_audit_is_documented_and_bad_input_is_refused() {
     let doc = include_str!("../../docs/audit.md");
     for bug in BUGS {
         assert!(doc.contains(&format!("`{}`", bug.name)), "{} is not documented", bug.name);
-        assert!(doc.contains(bug.summary), "{} is documented otherwise", bug.name);
+        assert!(doc.contains(bug.summary), "{} has another summary in the document", bug.name);
     }
     let (found, ..) = audited(&[&tape]);
     for field in found[0].as_object().unwrap().keys() {
@@ -86,7 +87,7 @@ fn an_audit_is_documented_and_bad_input_is_refused() {
         assert!(doc.contains(&format!("`{field}`")), "{field} is not documented");
     }
     let shown = stdout(&["audit", &tape, "--target", "toy:mixed"]);
-    assert!(shown.contains("not refuted at level 0.001: 1440 tokens of 36 texts"), "{shown}");
+    assert!(shown.contains("not refuted at level 0.001: 1440 tokens of 36 completions"), "{shown}");
     let args = ["audit", &tape, "--target", "toy:mixed"];
     refuses(&[&args[..], &["-k", "0"]].concat(), "allowed are numbers from 1 to 64");
     let hot = ["--draft", "toy:mixed", "--draft-temperature", "hot"];
@@ -96,9 +97,9 @@ fn an_audit_is_documented_and_bad_input_is_refused() {
     assert!(text(&level.stderr).contains("allowed is a number from 1e-12 to 0.5"));
 }
 
-/// Texts as JSON lines, with the same seed twice, of which one is another text.
+/// Sequences as JSON lines. Two have the seeds of plain ones, and one of these differs.
 #[test]
-fn texts_of_any_program_are_read() {
+fn sequences_of_any_program_are_read() {
     let own = TapeFolder::new();
     let line = |tokens: &[u32], seed: u64, accepted: &str| {
         let sampling = "{\"temperature\": 0.5}";
@@ -107,22 +108,22 @@ fn texts_of_any_program_are_read() {
              \"seed\": {seed}{accepted}}}\n"
         )
     };
-    let (plain, texts) = (own.path("plain.jsonl"), own.path("texts.jsonl"));
+    let (plain, file) = (own.path("plain.jsonl"), own.path("completions.jsonl"));
     fs::write(&plain, line(&[1, 2, 3], 1, "") + &line(&[1, 2, 0], 2, "")).unwrap();
-    let told = ", \"accepted\": [1, 0], \"meta\": {\"engine\": \"x\"}";
-    fs::write(&texts, line(&[1, 2, 3], 1, told) + &line(&[1, 3, 0], 2, "")).unwrap();
-    let shown = stdout(&["audit", &texts, "--plain", &plain, "--target", "toy:mixed"]);
-    assert!(shown.contains("6 tokens of 2 texts at T = 0.5"), "{shown}");
-    let seeds = "1 of 2 texts with the seed of a plain text have its tokens; the first differs at \
-                 place 1";
+    let reported = ", \"accepted\": [1, 0], \"meta\": {\"engine\": \"x\"}";
+    fs::write(&file, line(&[1, 2, 3], 1, reported) + &line(&[1, 3, 0], 2, "")).unwrap();
+    let shown = stdout(&["audit", &file, "--plain", &plain, "--target", "toy:mixed"]);
+    assert!(shown.contains("6 tokens of 2 completions at T = 0.5"), "{shown}");
+    let seeds = "1 of 2 completions with the seed of a plain completion have its tokens; the first \
+                 difference is at position 1";
     assert!(shown.contains(seeds), "{shown}");
     // At temperature 0 some of these tokens cannot be drawn, and one is a tie of the toy.
-    let greedy = fs::read_to_string(&texts).unwrap().replace("0.5", "0.0");
-    fs::write(&texts, greedy).unwrap();
-    let (found, code, _) = audited(&[&texts]);
+    let greedy = fs::read_to_string(&file).unwrap().replace("0.5", "0.0");
+    fs::write(&file, greedy).unwrap();
+    let (found, code, _) = audited(&[&file]);
     assert_eq!((code, &found[0]["ties"]), (Some(1), &1.into()), "{found}");
     assert_eq!(found[0]["impossible"], 3, "{found}");
-    let (found, code, _) = audited(&[&texts, "--tie", "100"]);
+    let (found, code, _) = audited(&[&file, "--tie", "100"]);
     assert_eq!((code, &found[0]["impossible"]), (Some(0), &0.into()), "{found}");
     assert_eq!(found[0]["ties"], 4, "{found}");
     for (wrong, part) in [
@@ -131,52 +132,52 @@ fn texts_of_any_program_are_read() {
         ("{\"prompt_ids\": [0], \"output_ids\": [99]}", "token 99"),
         (
             "{\"prompt_ids\": [0], \"output_ids\": [1, 2, 3], \"accepted\": [0]}\n",
-            "\"accepted\" tells of 1 tokens, and \"output_ids\" has 3",
+            "\"accepted\" accounts for 1 tokens, and \"output_ids\" has 3",
         ),
         (
             "{\"prompt_ids\": [0], \"output_ids\": [1], \"sampling\": {\"top_p\": 2}}",
             "in \"sampling\": top_p",
         ),
     ] {
-        fs::write(&texts, wrong).unwrap();
-        let run = specdec(&["audit", &texts, "--target", "toy:mixed"]).output().unwrap();
+        fs::write(&file, wrong).unwrap();
+        let run = specdec(&["audit", &file, "--target", "toy:mixed"]).output().unwrap();
         let stderr = text(&run.stderr);
         assert!(run.status.code() == Some(1) && stderr.contains(part), "{wrong}: {stderr}");
     }
 }
 
-/// Rounds are looked at if the texts tell enough of them.
+/// Rounds are audited if the sequences report enough of them.
 #[test]
-fn told_rounds_are_looked_at() {
+fn reported_rounds_are_audited() {
     let own = TapeFolder::new();
-    let texts = own.path("texts.jsonl");
-    let line = |tokens: usize, told: &str| {
+    let file = own.path("completions.jsonl");
+    let line = |tokens: usize, reported: &str| {
         let tokens = (0..tokens).map(|i| i % 3).collect::<Vec<_>>();
-        format!("{{\"prompt_ids\": [0, 1], \"output_ids\": {tokens:?}, {told}}}\n")
+        format!("{{\"prompt_ids\": [0, 1], \"output_ids\": {tokens:?}, {reported}}}\n")
     };
     let shown = |lines: &str, args: &[&str]| {
-        fs::write(&texts, lines).unwrap();
-        let run = specdec(&[&["audit", &texts, "--target", "toy:mixed"], args].concat()).output();
+        fs::write(&file, lines).unwrap();
+        let run = specdec(&[&["audit", &file, "--target", "toy:mixed"], args].concat()).output();
         let run = run.unwrap();
         text(&run.stdout) + &text(&run.stderr)
     };
     let (counts, draft) = ("\"accepted\": [2, 4, 4, 0]", ["--draft", "toy:mixed"]);
     let (with, without) = (line(14, counts), line(12, counts));
     let one_k = [&draft[..], &["-k", "4"]].concat();
-    let told = line(14, &format!("{counts}, \"drafted\": [4, 4, 4, 4]"));
+    let reported = line(14, &format!("{counts}, \"drafted\": [4, 4, 4, 4]"));
     for (lines, args, part) in [
         (&with, &one_k[..], "rounds: each gives one token more than it accepts"),
         (&with, &one_k, "3 rounds: 10 of 11 drafted tokens are accepted, "),
-        (&told, &draft, "3 rounds: 10 of 11 drafted tokens are accepted, "),
+        (&reported, &draft, "3 rounds: 10 of 11 drafted tokens are accepted, "),
         (&without, &one_k, "the bonus token is missing"),
-        (&with, &draft, "neither \"drafted\" nor one --num-speculative-tokens tells"),
+        (&with, &draft, "neither \"drafted\" nor a single --num-speculative-tokens says"),
         (&with, &["-k", "4"], "that needs the draft model (--draft)"),
-        (&line(5, counts), &one_k, "their counts do not tell which tokens they gave"),
+        (&line(5, counts), &one_k, "their counts do not show which tokens they produced"),
         (&with, &["-k", "3"], "a round accepts 4 tokens: --num-speculative-tokens is 3"),
-        (&line(3, "\"seed\": 1"), &["--told-rounds"], "does not tell where rounds ended"),
-        (&with, &["--told-rounds", "--rule", "traversal"], "tell of tokens to come"),
+        (&line(3, "\"seed\": 1"), &["--reported-rounds"], "does not show where rounds ended"),
+        (&with, &["--reported-rounds", "--rule", "traversal"], "depend on tokens to come"),
         (&line(2, "\"drafted\": [1]"), &[], "\"drafted\" needs \"accepted\""),
-        (&line(2, "\"accepted\": [1], \"drafted\": [1, 1]"), &[], "\"drafted\" tells of 2 rounds"),
+        (&line(2, "\"accepted\": [1], \"drafted\": [1, 1]"), &[], "\"drafted\" has 2 rounds"),
         (&line(2, "\"accepted\": [1], \"drafted\": [0]"), &[], "has 1 where \"drafted\" has 0"),
     ] {
         let shown = shown(lines, args);

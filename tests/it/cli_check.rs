@@ -36,7 +36,7 @@ fn a_check_reports_what_every_draft_length_would_give() {
 }
 
 #[test]
-fn prompts_that_nobody_named_are_called_so_when_they_do_not_fit() {
+fn default_prompts_that_do_not_fit_are_called_defaults() {
     let out = specdec(&["check", "--target", "toy:mixed"]).output().unwrap();
     let sentence = String::from_utf8_lossy(&out.stderr).into_owned();
     assert!(

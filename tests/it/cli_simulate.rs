@@ -1,4 +1,4 @@
-//! `specdec simulate`: beside runs on a virtual clock, whose costs are known.
+//! `specdec simulate`, compared with runs on a virtual clock, whose costs are known.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -76,8 +76,8 @@ impl Simulated {
 }
 
 /// 12 prompts × 3 repeats of 40 tokens.
-pub(crate) const TEXTS: f64 = 36.0;
-const TOKENS: f64 = TEXTS * 40.0;
+pub(crate) const SEQUENCES: f64 = 36.0;
+const TOKENS: f64 = SEQUENCES * 40.0;
 
 #[test]
 fn a_client_alone_takes_what_a_run_takes() {
@@ -94,12 +94,12 @@ fn a_client_alone_takes_what_a_run_takes() {
             &format!("sweep.num_speculative_tokens={k}"),
         ];
         let (rounds, ms) = own.measured(&format!("{drafter}-{k}"), &set);
-        assert_eq!(found["requests"], TEXTS);
-        // At temperature 0 chance has no part.
+        assert_eq!(found["requests"], SEQUENCES);
+        // At temperature 0 nothing is random.
         assert!((found["tokens_per_round"] - TOKENS / rounds).abs() < 1e-9, "{drafter} {k}");
         let simulated = found["ms_per_token"] * TOKENS;
-        // After a whole chain was accepted, the draft model's first pass has a second row, which
-        // costs 5 µs and is on no list of costs.
+        // After a fully accepted chain, the draft model's first pass has a second row, which costs
+        // 5 µs and is in no table of costs.
         let most = if drafter == "model" { ms * 0.005 } else { 1e-6 };
         assert!((simulated - ms).abs() <= most, "{drafter} {k}: {simulated} {ms}");
     }
@@ -124,7 +124,7 @@ fn policies_that_learn_take_what_they_take_in_a_run() {
     }
 }
 
-/// Greedy drafts leave a text in one way.
+/// Greedy drafts diverge from a completion in one way.
 #[test]
 fn policies_that_look_at_the_draft_take_what_they_take_in_a_run() {
     let own = Simulated::new();
@@ -148,22 +148,23 @@ fn policies_that_look_at_the_draft_take_what_they_take_in_a_run() {
         let (rounds, ms) = own.measured(policy, &set);
         let found = &found[&("0.0".to_owned(), policy.to_owned())];
         assert!((found["tokens_per_round"] - TOKENS / rounds).abs() < 1e-9, "{policy}");
-        // As with a fixed K: a pass of two rows costs more than the list says.
+        // As with a fixed K: a pass of two rows costs more than the table says.
         let simulated = found["ms_per_token"] * TOKENS;
         assert!((simulated - ms).abs() <= ms * 0.005, "{policy}: {simulated} {ms}");
-        // No policy drafts what a fixed K does.
+        // No policy drafts as much as a fixed K.
         assert!(found["drafted_per_round"] < 5.0, "{policy}: {found:?}");
     }
     let args = ["simulate", &tape, "--costs", &own.costs, "--policy"];
     refuses(&[&args[..], &["adaedl:7"]].concat(), "of up to 7 tokens");
     let block = ["adaedl:6", "--verifier", "traversal"];
-    refuses(&[&args[..], &block].concat(), "tells of 0 with model and traversal");
+    refuses(&[&args[..], &block].concat(), "holds 0 with model and traversal");
     refuses(
         &[&args[..], &["ucb", "--set", "k=1"]].concat(),
         "--set k: allowed for these policies are []",
     );
     let score = ["tape", "score", &tape, "--draft", "toy:mixed", "--target", "toy:mixed"];
-    refuses(&[&score[..], &["--beliefs", "7"]].concat(), "score a tape that it has not read");
+    let again = "score a tape that this drafter has not scored";
+    refuses(&[&score[..], &["--beliefs", "7"]].concat(), again);
     refuses(
         &[&score[..], &["--overlap", "--beliefs", "3", "--length", "entropy"]].concat(),
         "without --length",
@@ -171,7 +172,7 @@ fn policies_that_look_at_the_draft_take_what_they_take_in_a_run() {
 }
 
 #[test]
-fn where_chance_has_a_part_the_mean_is_the_forecast() {
+fn the_mean_of_random_rounds_is_the_forecast() {
     let own = Simulated::new();
     let fixed = ["--clients", "1", "--repeats", "60", "--policy", "fixed:4", "--drafter", "model"];
     for verifier in ["rejection", "traversal", "token_match"] {
@@ -189,8 +190,8 @@ fn where_chance_has_a_part_the_mean_is_the_forecast() {
                 && is(row, "num_speculative_tokens", "4")
         });
         let forecast = forecast.unwrap()[column("tokens_per_round")].parse::<f64>().unwrap();
-        // 60 × 36 texts with about 15 rounds each, whose accepted tokens deviate by less than 2:
-        // the mean is off by 0.012 at 1 standard error.
+        // 60 × 36 completions with about 15 rounds each, whose accepted tokens deviate by less than
+        // 2: the mean is off by 0.012 at 1 standard error.
         assert!((found["tokens_per_round"] - forecast).abs() < 0.05, "{verifier}: {forecast}");
     }
 }
@@ -211,16 +212,16 @@ fn requests_wait_and_share_steps() {
     let number = |row: &Value, name: &str| row[name].as_f64().unwrap();
     let (one, eight) = (at(&["--clients", "1"]), at(&["--clients", "8"]));
     assert_eq!(number(&one, "batch"), 1.0);
-    // 41 steps per text: one reads the prompt.
+    // 41 steps per completion: one reads the prompt.
     assert_eq!(number(&one, "latency_ms_p50"), 41.0);
     assert_eq!(number(&one, "ms_per_token"), 1.0);
-    // 36 texts by eight clients: the last four are taken when 32 are done.
+    // 36 requests of eight clients: the last four are taken when 32 are done.
     let expected = 32.0 * 40.0 / (4.0 * 41.0) * 1000.0;
     assert!((number(&eight, "tokens_per_second") - expected).abs() < 1e-6);
     let limited = at(&["--clients", "8", "--max-batch", "4"]);
     let expected = 32.0 * 40.0 / (8.0 * 41.0) * 1000.0;
     assert!((number(&limited, "tokens_per_second") - expected).abs() < 1e-6);
-    // Those that come at once and find no room wait.
+    // Requests that arrive at once and find no room wait.
     let burst = at(&["--rate", "inf", "--max-batch", "4"]);
     assert_eq!(number(&burst, "latency_ms_p99"), 9.0 * 41.0);
     assert_eq!(number(&burst, "ms_per_token_p99"), 1.0, "waiting is no decoding");
@@ -280,7 +281,7 @@ fn rounds_that_were_logged_are_served_as_they_were() {
     let tape = own.folder.path("rounds.jsonl");
     let import = ["tape", "import", run.to_str().unwrap(), "--format", "specdec", "--out", &tape];
     stdout(&import);
-    refuses(&["forecast", &tape], "from which other drafts do not follow");
+    refuses(&["forecast", &tape], "which give no forecast of other drafts");
     let served = ["--clients", "1", "--repeats", "1", "--policy", "fixed:6", "--drafter", "model"];
     let found = own.rows(&tape, &served);
     let summary = rows(run.join("summary.csv").to_str().unwrap());

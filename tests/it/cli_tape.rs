@@ -19,7 +19,7 @@ fn lines(tape: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_tape_holds_the_texts_of_the_baselines() {
+fn a_tape_holds_the_completions_of_the_baselines() {
     let folder = TapeFolder::new();
     let tape = folder.path("t.jsonl");
     stdout(&["tape", "record", &folder.path("toy"), "--out", &tape]);
@@ -51,23 +51,24 @@ fn a_tape_holds_the_texts_of_the_baselines() {
     assert!(log_p.iter().all(|log| *log == json!(0.0)), "greedy tokens are certain");
 }
 
-/// What a crash has left behind is completed, and nothing is written twice.
+/// A truncated tape is completed, and nothing is written twice.
 #[test]
-fn an_interrupted_recording_goes_on() {
+fn an_interrupted_recording_continues() {
     let folder = TapeFolder::new();
     let whole = folder.scored();
     let bytes = fs::read(&whole).unwrap();
     let torn = folder.path("torn.jsonl");
     let record = ["tape", "record", &folder.path("toy"), "--out", &torn];
-    let texts = bytes.split(|b| *b == b'\n').take(1 + 2 * 3 * PROMPTS).map(|l| l.len() + 1).sum();
-    for kept in [texts / 3, texts - 2, texts] {
+    let length = |lines| bytes.split(|b| *b == b'\n').take(lines).map(|l| l.len() + 1).sum();
+    let recorded: usize = length(1 + 2 * 3 * PROMPTS);
+    for kept in [recorded / 3, recorded - 2, recorded] {
         fs::write(&torn, &bytes[..kept]).unwrap();
         stdout(&record);
-        assert_eq!(fs::read(&torn).unwrap(), bytes[..texts], "{kept} bytes were left");
+        assert_eq!(fs::read(&torn).unwrap(), bytes[..recorded], "{kept} bytes were left");
     }
     let score = ["tape", "score", &torn, "--draft", "toy:mixed"];
     let score = [&score[..], &["--drafter", "model", "--drafter", "prompt_lookup"]].concat();
-    for kept in [texts + 1, (texts + bytes.len()) / 2, bytes.len()] {
+    for kept in [recorded + 1, (recorded + bytes.len()) / 2, bytes.len()] {
         fs::write(&torn, &bytes[..kept]).unwrap();
         stdout(&score);
         let sorted = |bytes: &[u8]| {
@@ -79,8 +80,8 @@ fn an_interrupted_recording_goes_on() {
     refuses(&[&record[..], &["--set", "seed=8"]].concat(), "holds another recording");
 }
 
-/// Chance has no part in greedy texts: every generation has the rounds of the forecast. At
-/// temperature 1 the two agree within their intervals.
+/// Greedy decoding is not random: every generation has the rounds of the forecast. At temperature 1
+/// the two agree within their intervals.
 #[test]
 fn forecasts_are_what_a_run_measures() {
     let folder = TapeFolder::new();
@@ -98,7 +99,7 @@ fn forecasts_are_what_a_run_measures() {
         if &gap[column("temperature")] == "0.0" {
             assert_eq!(number("forecast"), number("measured"), "{gap:?}");
         }
-        // 36 texts of 40 tokens: a wrong rule would be off by more.
+        // 36 completions of 40 tokens: a wrong rule would be off by more.
         assert!((number("ratio") - 1.0).abs() < 0.1, "{gap:?}");
     }
 }
@@ -136,7 +137,7 @@ fn the_rows_of_forecasts_are_documented() {
 }
 
 #[test]
-fn a_draft_model_has_a_law_for_each_of_its_settings() {
+fn a_draft_model_is_scored_with_each_of_its_settings() {
     let folder = TapeFolder::new();
     let tape = folder.path("t.jsonl");
     stdout(&["tape", "record", &folder.path("toy"), "--out", &tape]);
@@ -156,11 +157,12 @@ fn a_draft_model_has_a_law_for_each_of_its_settings() {
             json!({"draft_top_p": 0.9}),
         ]
     );
-    let score = |drafter: u64, text: u64| {
+    let score = |drafter: u64, sequence: u64| {
         let scores = lines.iter().filter_map(|line| line.get("score"));
-        scores.clone().find(|s| s["drafter"] == drafter && s["text"] == text).unwrap().clone()
+        let own = |s: &&Value| s["drafter"] == drafter && s["text"] == sequence;
+        scores.clone().find(own).unwrap().clone()
     };
-    // Text 1 was drawn at temperature 1, so that the second and the third law are the same.
+    // Sequence 1 was drawn at temperature 1, so its second and third distributions are equal.
     assert_eq!(score(1, 1)["log_q"], score(2, 1)["log_q"]);
     assert_ne!(score(0, 1)["log_q"], score(1, 1)["log_q"]);
     let overlaps = score(0, 1)["overlap"].as_array().unwrap().clone();
@@ -185,7 +187,7 @@ fn probabilities_of_another_temperature_are_doubted() {
     fs::write(&bad, cooled.collect::<String>()).unwrap();
     let shown = stdout(&["forecast", &bad]);
     assert!(shown.starts_with("doubt: T = 1, model toy:mixed"), "{shown}");
-    assert!(shown.contains("no more than 1 is possible"), "{shown}");
+    assert!(shown.contains("at most 1 is possible"), "{shown}");
 }
 
 /// At temperature 0 the rounds of trees and policies are those of a run, too.
@@ -250,9 +252,9 @@ fn trees_and_policies_are_what_a_run_measures() {
     assert_eq!(forecast("", "entropy_threshold=0.2", "6"), entropy);
     let forecast = ["forecast", &tape, "--tree"];
     refuses(&[&forecast[..], &["2,0"]].concat(), "--tree = 2,0: not a tree shape");
-    refuses(&[&forecast[..], &["5"]].concat(), "does not tell of such siblings");
+    refuses(&[&forecast[..], &["5"]].concat(), "does not cover such siblings");
     let distinct = ["3", "--siblings", "distinct"];
-    refuses(&[&forecast[..], &distinct].concat(), "does not tell of such siblings");
+    refuses(&[&forecast[..], &distinct].concat(), "does not cover such siblings");
     let policy = ["--length", "heuristic"];
     refuses(&[&score[..3], &models, &policy].concat(), "learns from rounds");
     let policy = ["--length", "confidence"];
@@ -268,11 +270,11 @@ fn what_is_no_tape_is_refused() {
     let header = good.lines().next().unwrap();
     let line = good.lines().nth(1).unwrap();
     for (content, part) in [
-        (String::new(), "it holds no whole line of a tape"),
+        (String::new(), "it has no complete line of a tape"),
         (format!("{line}\n"), "line 1: a tape begins with a line \"tape\""),
         (format!("{header}\n{header}\n"), "line 2: a tape has one line \"tape\""),
         (format!("{header}\nhello\n"), "line 2: not a line of a tape"),
-        (header.replace("\"format\":1", "\"format\":9") + "\n", "format 9 is not known"),
+        (header.replace("\"format\":1", "\"format\":9") + "\n", "format 9 is unknown"),
         (
             format!("{header}\n{}\n", line.replace("\"sampling\":0", "\"sampling\":7")),
             "\"sampling\" is 7",
@@ -283,7 +285,7 @@ fn what_is_no_tape_is_refused() {
         ),
         (
             format!("{header}\n{}\n", line.replace("\"tokens\":[", "\"tokens\":[0,")),
-            "41 tokens do not go with",
+            "41 tokens do not fit",
         ),
         (
             format!("{header}\n{}\n", line.replace("\"log_p\":[0.0", "\"log_p\":[0.1")),
@@ -300,11 +302,11 @@ fn what_is_no_tape_is_refused() {
     }
     refuses(&["forecast", &folder.path("none.jsonl")], "none.jsonl");
     fs::write(&bad, format!("{header}\n{line}\n")).unwrap();
-    refuses(&["forecast", &bad], "holds nothing that a drafter said");
+    refuses(&["forecast", &bad], "holds no scores");
     let score = ["tape", "score", &bad, "--drafter"];
     refuses(&[&score[..], &["model_tree", "--draft", "toy:mixed"]].concat(), "drafts trees");
     refuses(&[&score[..], &["token_recycling"]].concat(), "drafts trees");
-    refuses(&[&score[..], &["none"]].concat(), "says nothing of a text");
+    refuses(&[&score[..], &["none"]].concat(), "drafts nothing, so there is nothing to score");
     refuses(&[&score[..], &["modle"]].concat(), "did you mean");
     refuses(&[&score[..], &["prompt_lookup", "--set", "x=1"]].concat(), "x is not a setting of");
     refuses(
@@ -342,5 +344,5 @@ fn a_compressed_tape_is_read_and_not_written() {
     assert_eq!(stdout(&["tape", "show", &packed]), stdout(&["tape", "show", &tape]));
     refuses(&["tape", "score", &packed, "--drafter", "prompt_lookup"], "is compressed");
     let out = specdec(&["tape", "show", &tape]).output().unwrap();
-    assert!(text(&out.stdout).starts_with("texts     72 of 12 prompts, 2880 tokens, 0 ended"));
+    assert!(text(&out.stdout).starts_with("sequences 72 of 12 prompts, 2880 tokens, 0 ended"));
 }

@@ -33,7 +33,7 @@ impl TapeFolder {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Records the experiment and lets both of its drafters read the tape.
+    /// Records the experiment and scores the tape with both of its drafters.
     pub(crate) fn scored(&self) -> String {
         let tape = self.path("t.jsonl");
         stdout(&["tape", "record", &self.path("toy"), "--out", &tape]);

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::cli_support::{refuses, specdec, text};
 
-/// How fast this machine is decides what is tuned; that it is measured does not depend on it.
+/// The choice depends on the speed of this machine; that the choice is measured does not.
 #[test]
 fn what_is_forecast_to_be_fastest_is_measured() {
     let dir = tempfile::tempdir().unwrap();
@@ -25,7 +25,7 @@ fn what_is_forecast_to_be_fastest_is_measured() {
     assert_eq!(rows.len(), 3, "{stdout}");
     for row in &rows {
         let numbers = row[3..].iter().map(|x| x.parse::<f64>().unwrap()).collect::<Vec<_>>();
-        // Ten texts of 24 tokens on each side.
+        // Ten completions of 24 tokens on each side.
         assert!(numbers.len() == 5 && (numbers[0] / numbers[1] - 1.0).abs() < 0.4, "{stdout}");
     }
     assert!(rows.iter().any(|row| row[0] == "model"), "{stdout}");

@@ -7,11 +7,11 @@ use specdec::rows::RoundRow;
 
 use crate::synthetic::{Rows, Synthetic, simulated};
 
-/// The simulated times of a pass are off by at most 1.5 %, as is their mean.
+/// The simulated times of a pass are off by at most 1.5 %, and so is their mean.
 const NOISE: f64 = 0.015;
 
-/// Texts whose last rounds, which draft less, are too few to matter.
-fn long_texts() -> Rows {
+/// Completions whose last rounds, which draft less, are too few to matter.
+fn long_completions() -> Rows {
     let drafters = vec!["model"];
     let (draft_lengths, temperatures) = (vec![2, 4], vec![1.0]);
     Synthetic { prompts: 3, max_tokens: 2000, drafters, draft_lengths, temperatures }.rows()
@@ -31,22 +31,22 @@ fn close(found: f64, put_in: f64) {
 #[test]
 fn they_are_the_costs_that_the_rounds_had() {
     let dir = tempfile::tempdir().unwrap();
-    let costs = written(&long_texts(), dir.path());
+    let costs = written(&long_completions(), dir.path());
     for (rows, ms) in [(1.0, 3.6), (3.0, 4.24), (5.0, 4.88)] {
         close(costs.target(rows, 1000.0, 1), ms);
     }
     close(costs.draft(1000.0, 1), 0.42);
-    // What verifying takes has no noise, and drafting that is no pass takes half a microsecond.
+    // Verification has no noise, and drafting outside passes takes half a microsecond.
     for (rows, ms) in [(1.0, 0.08), (3.0, 0.17), (5.0, 0.26)] {
         close(costs.outside(rows, 1000.0, 1), ms);
     }
 }
 
-/// Interrupts the last round of the last text of a cell. Costs of passes with so many rows, after
-/// any context, must be the mean of their times. A line through the contexts would be below zero
-/// for short ones, which no reader of costs would take.
+/// Interrupts the last round of the last completion of a cell. The cost of passes with its number
+/// of rows must be the mean of their times at every context. A line through the contexts would be
+/// below zero for short ones, which readers of costs refuse.
 fn interrupted(cell: &str, proposed: usize) {
-    let mut rows = long_texts();
+    let mut rows = long_completions();
     let last = rows.rounds.iter_mut().rfind(|round| round.cell == cell).unwrap();
     assert!(proposed == 0 || last.proposed != proposed, "a rare draft");
     // The mean of thousands of passes becomes tens of times as long.
@@ -86,6 +86,6 @@ fn an_interrupted_rare_draft_leaves_others_their_mean_time() {
 fn a_drafter_that_the_run_lacks_has_no_costs() {
     let dir = tempfile::tempdir().unwrap();
     simulated().write(dir.path());
-    let told = write_costs(dir.path(), "ngram").unwrap_err().to_string();
-    assert!(told.ends_with("has no rounds of ngram whose times count"), "{told}");
+    let error = write_costs(dir.path(), "ngram").unwrap_err().to_string();
+    assert!(error.ends_with("has no rounds of ngram whose times count"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Texts that servers are asked for, with answers as others write them.
+//! Completions gathered from servers, with answers as real servers write them.
 
 use std::fs;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::sync::mpsc::Receiver;
 
 use serde_json::{Value, json};
 use specdec::gather::{Gathering, NamedServer, SERVER_APIS};
-use specdec::recording::{TapePrompt, TextLine};
+use specdec::recording::{SequenceLine, TapePrompt};
 use specdec::sampling::SamplingParams;
 
 use crate::gather_support::{answer, canned, good};
 
-/// Two prompts, `repeats` texts of one token for each, drawn at T = 0.7 and top_k = 3.
+/// Two prompts, with `repeats` completions of one token each, sampled at T = 0.7 and top_k = 3.
 fn gather(
     (url, api): (&str, &str),
     repeats: u64,
@@ -44,12 +44,12 @@ fn bodies(requests: &Receiver<String>) -> Vec<Value> {
     requests.try_iter().filter_map(body).collect()
 }
 
-fn lines(file: &Path) -> Vec<TextLine> {
+fn lines(file: &Path) -> Vec<SequenceLine> {
     let text = fs::read_to_string(file).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// One text of one token from a server of each kind.
+/// One completion of one token from a server of each kind.
 /// Catches: completions are drawn with neutral settings.
 #[test]
 fn servers_of_all_kinds_are_understood() {
@@ -60,7 +60,7 @@ fn servers_of_all_kinds_are_understood() {
         "metrics": {"speculative_decoding": {"per_step_accepted": [0]}}});
     let sglang = json!({"output_ids": [2], "meta_info": {"finish_reason": {"type": "length"}}});
     let llama = json!({"tokens": [2], "stop_type": "limit"});
-    for (api, told, path, parts) in [
+    for (api, answered, path, parts) in [
         (
             "vllm",
             vllm,
@@ -98,7 +98,7 @@ fn servers_of_all_kinds_are_understood() {
             "openai" => vec![good(&listed)],
             _ => Vec::new(),
         };
-        let (url, requests) = canned([first, vec![good(&told), good(&told)]].concat());
+        let (url, requests) = canned([first, vec![good(&answered), good(&answered)]].concat());
         gather((&url, api), 1, None, &file).unwrap();
         let kept = lines(&file);
         assert_eq!((kept.len(), &*kept[0].output_ids), (2, &[2][..]), "{api}");
@@ -112,16 +112,16 @@ fn servers_of_all_kinds_are_understood() {
     }
 }
 
-/// Each text of a prompt has the next seed; what a file has is not asked for again, and a line
-/// that a crash has torn is.
+/// Each completion of a prompt has the next seed. Completions that a file has are not requested
+/// again, and a truncated line is.
 /// Catches: all completions of a prompt have one seed; a torn line is kept; completions of other
 /// settings are added to.
 #[test]
-fn seeds_follow_each_other_and_torn_lines_come_again() {
+fn seeds_follow_each_other_and_truncated_lines_come_again() {
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("texts");
-    let told = good(&json!({"tokens": [2]}));
-    let (url, requests) = canned(vec![told.clone(); 4]);
+    let file = folder.path().join("completions");
+    let answered = good(&json!({"tokens": [2]}));
+    let (url, requests) = canned(vec![answered.clone(); 4]);
     gather((&url, "llama_cpp"), 2, None, &file).unwrap();
     let seeds = |requests| {
         let bodies = bodies(requests).into_iter();
@@ -133,7 +133,7 @@ fn seeds_follow_each_other_and_torn_lines_come_again() {
     let whole = fs::read_to_string(&file).unwrap();
     let kept = whole.lines().take(3).collect::<Vec<_>>().join("\n") + "\n{\"prompt\": \"tw";
     fs::write(&file, kept).unwrap();
-    let (url, requests) = canned(vec![told.clone(); 3]);
+    let (url, requests) = canned(vec![answered.clone(); 3]);
     gather((&url, "llama_cpp"), 3, None, &file).unwrap();
     let found: Vec<(Value, u64)> = seeds(&requests);
     assert_eq!(found, [all[3].clone(), (json!([0, 1]), 7), (json!([3]), 7)]);
@@ -142,17 +142,17 @@ fn seeds_follow_each_other_and_torn_lines_come_again() {
     let expected = [("one", 5), ("two", 5), ("one", 6), ("two", 6), ("one", 7), ("two", 7)];
     assert_eq!(names.collect::<Vec<_>>(), expected);
     assert!(kept.iter().all(|line| line.sampling.temperature == 0.7 && line.sampling.top_k == 3));
-    // Texts that were drawn otherwise are not mixed with these.
+    // Completions with other settings are not mixed with these.
     let line = "{\"prompt_ids\": [1], \"output_ids\": [1]}\n";
     fs::write(&file, line).unwrap();
-    let (url, requests) = canned(vec![told]);
+    let (url, requests) = canned(vec![answered]);
     let refused = gather((&url, "llama_cpp"), 1, None, &file).unwrap_err();
     assert!(refused.contains("was drawn at T = 1, not T = 0.7, top_k = 3"), "{refused}");
     assert_eq!((requests.try_iter().count(), fs::read_to_string(&file).unwrap()), (0, line.into()));
 }
 
-/// A server that is busy is asked again, one that refuses is not, and one that makes texts up is
-/// not asked for any.
+/// A busy server is asked again, and a server that refuses is not. A synthetic one is not asked for
+/// completions.
 /// Catches: a busy server is not asked again, or one that refuses is; completions that are made up
 /// are taken.
 #[test]
@@ -165,15 +165,15 @@ fn servers_in_trouble() {
         let kept = fs::read_to_string(file).unwrap_or_default();
         (requests.try_iter().count(), refused, kept)
     };
-    let told = good(&json!({"tokens": [1]}));
-    let busy = [answer(503, "loading"), answer(429, "full"), told.clone(), told.clone()];
+    let answered = good(&json!({"tokens": [1]}));
+    let busy = [answer(503, "loading"), answer(429, "full"), answered.clone(), answered.clone()];
     let (asked, refused, kept) = run("busy", busy.to_vec(), "llama_cpp");
     assert!(asked == 4 && kept.lines().count() == 2, "{asked} {refused}");
     let (asked, refused, kept) =
-        run("refusing", vec![answer(400, "no such thing"), told.clone()], "llama_cpp");
+        run("refusing", vec![answer(400, "no such thing"), answered.clone()], "llama_cpp");
     assert!(asked == 1 && kept.is_empty() && refused.contains("status 400"), "{asked} {refused}");
     assert!(refused.contains("no such thing"), "{refused}");
-    let (_, refused, kept) = run("later", vec![told, answer(404, "gone")], "llama_cpp");
+    let (_, refused, kept) = run("later", vec![answered, answer(404, "gone")], "llama_cpp");
     assert!(refused.contains("prompt two") && kept.lines().count() == 1, "{refused}");
     let (_, refused, _) = run("odd", vec![answer(200, "<html>")], "llama_cpp");
     assert!(refused.contains("its answer is not JSON"), "{refused}");

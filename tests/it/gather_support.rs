@@ -1,4 +1,4 @@
-//! A server that gives answers that are written beforehand.
+//! A server with prepared answers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use std::thread;
 
 use serde_json::Value;
 
-/// A server that gives these answers, one to each connection, and tells what it was asked.
+/// A server that gives these answers, one per connection, and a channel with the requests to it.
 pub(crate) fn canned(answers: Vec<String>) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -5,7 +5,7 @@ mod acceptance_theory;
 mod approximate;
 mod asking;
 mod audit;
-mod audit_laws;
+mod audit_distributions;
 #[cfg(feature = "harness")]
 mod audit_power;
 mod audit_rounds;

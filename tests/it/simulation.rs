@@ -4,12 +4,13 @@ use specdec::bench::CostRow;
 use specdec::forecasting::CostTable;
 use specdec::params::Params;
 use specdec::simulation::{
-    Arrivals, DecodingRequest, Outlook, PolicyParams, ServedPlace, ServedRound, ServedRun, Server,
-    ServerLimits, ServerStep, ServingPolicy, SimulatedText, StepCosts, StepWork, policies,
+    Arrivals, DecodingRequest, Outlook, PolicyParams, RequestProgress, ServedRound, ServedRun,
+    Server, ServerLimits, ServerStep, ServingPolicy, SimulatedSequence, StepCosts, StepWork,
+    policies,
 };
-use specdec::tape::{ChainLaw, LoggedRound, TapeLog, TapeScore, TapeText, TextOdds};
+use specdec::tape::{AcceptanceRule, LoggedRound, SequenceOdds, TapeLog, TapeScore, TapeSequence};
 
-use crate::tape_support::text_of;
+use crate::tape_support::sequence_of;
 
 /// Costs in ms: what, rows, context, batch.
 fn table(rows: &[(&str, usize, usize, usize, f64)]) -> CostTable {
@@ -32,16 +33,19 @@ fn usual() -> CostTable {
     ])
 }
 
-/// A text of 40 tokens after a prompt of 5, of whose tokens q/p is `ratio`.
-fn text(ratio: f64) -> (TapeText, TapeScore) {
-    let mut text = text_of(&[0; 5], vec![1; 40], 40);
-    text.log_p = Some(vec![-1.0; 40]);
+/// A completion of 40 tokens after a prompt of 5, with the same q/p at each token.
+fn sequence(ratio: f64) -> (TapeSequence, TapeScore) {
+    let mut sequence = sequence_of(&[0; 5], vec![1; 40], 40);
+    sequence.log_p = Some(vec![-1.0; 40]);
     let log_q = Some(vec![ratio.ln() - 1.0; 40]);
-    (text, TapeScore { log_q, ..TapeScore::default() })
+    (sequence, TapeScore { log_q, ..TapeScore::default() })
 }
 
-fn odds<'t>((text, score): &'t (TapeText, TapeScore), law: ChainLaw) -> SimulatedText<'t> {
-    SimulatedText::any(text, TextOdds::new(text, score).unwrap(), law)
+fn odds<'t>(
+    (sequence, score): &'t (TapeSequence, TapeScore),
+    rule: AcceptanceRule,
+) -> SimulatedSequence<'t> {
+    SimulatedSequence::recorded(sequence, SequenceOdds::new(sequence, score).unwrap(), rule)
 }
 
 fn request<'t>(number: usize, most: usize) -> DecodingRequest<'t> {
@@ -53,7 +57,7 @@ fn policy(name: &str, params: &PolicyParams<'_>) -> Box<dyn ServingPolicy> {
 }
 
 fn served(
-    texts: &[SimulatedText<'_>],
+    sequences: &[SimulatedSequence<'_>],
     table: &CostTable,
     (name, k): (&str, usize),
     arrivals: Arrivals,
@@ -61,12 +65,12 @@ fn served(
 ) -> ServedRun {
     let costs = StepCosts { table, with_model: true };
     let limits = ServerLimits { max_batch: 8, step_rows: Some(2048) };
-    let outlook = &Outlook::of(texts, true);
+    let outlook = &Outlook::of(sequences, true);
     let mut policy = policy(
         name,
         &PolicyParams { outlook, table, k, max_batch: 8, settings: &Params::default() },
     );
-    Server { texts, costs, limits }.serve(&mut *policy, arrivals, requests, 7)
+    Server { sequences, costs, limits }.serve(&mut *policy, arrivals, requests, 7)
 }
 
 /// Catches: all drafts are as long as the longest; rows of drafts are free; prompts cost nothing,
@@ -106,34 +110,36 @@ fn a_step_takes_its_passes() {
 /// Catches: a draw above the survival accepts; drafts are longer than the rest of the completion.
 #[test]
 fn draws_accept_what_the_tape_says() {
-    let text = text(0.5);
-    for (law, survival) in [(ChainLaw::Token, [0.5, 0.25]), (ChainLaw::Block, [0.5, 0.25])] {
-        let text = odds(&text, law);
+    let sequence = sequence(0.5);
+    for (rule, survival) in
+        [(AcceptanceRule::Token, [0.5, 0.25]), (AcceptanceRule::Block, [0.5, 0.25])]
+    {
+        let sequence = odds(&sequence, rule);
         let at = |token, drafted, uniform| {
-            text.accepted(ServedPlace { token, round: 0 }, drafted, uniform)
+            sequence.accepted(RequestProgress { token, round: 0 }, drafted, uniform)
         };
         assert_eq!(at(0, 2, survival[0] + 1e-9), 0);
         assert_eq!(at(0, 2, survival[0] - 1e-9), 1);
         assert_eq!(at(0, 2, survival[1] - 1e-9), 2);
         assert_eq!(at(0, 1, 0.0), 1);
         // The last token is the target's.
-        assert_eq!(text.drafted(ServedPlace { token: 38, round: 9 }, 4), 1);
-        assert_eq!(text.drafted(ServedPlace { token: 39, round: 9 }, 4), 0);
+        assert_eq!(sequence.drafted(RequestProgress { token: 38, round: 9 }, 4), 1);
+        assert_eq!(sequence.drafted(RequestProgress { token: 39, round: 9 }, 4), 0);
     }
 }
 
 /// Catches: rounds emit no token of the target's; a client never waits; time without load counts as
 /// loaded.
 #[test]
-fn drafts_that_always_survive_take_one_round_for_each_whole_draft() {
-    let text = text(1.0);
-    let texts = [odds(&text, ChainLaw::Token)];
+fn drafts_that_always_survive_take_one_round_each() {
+    let sequence = sequence(1.0);
+    let sequences = [odds(&sequence, AcceptanceRule::Token)];
     let table = usual();
-    let run = served(&texts, &table, ("fixed", 4), Arrivals::Clients(1), 2);
+    let run = served(&sequences, &table, ("fixed", 4), Arrivals::Clients(1), 2);
     // 40 tokens by fives; the first of two requests ends when the load does.
     assert_eq!((run.rounds, run.drafted, run.accepted), (16, 64, 64));
-    // The prompt's four tokens but the last in a step of 1.3 ms and a quarter of it, then rounds of
-    // 1.4 ms and four drafts of 0.25 ms.
+    // All but the last of the prompt's tokens in a step of 1.3 ms and a quarter of it, then rounds
+    // of 1.4 ms and four drafts of 0.25 ms.
     let request = run.requests[0];
     assert!((request.prefilled - 1.3 * 1.25).abs() < 1e-9, "{request:?}");
     assert!((request.first - request.prefilled - 2.4).abs() < 1e-9);
@@ -147,10 +153,10 @@ fn drafts_that_always_survive_take_one_round_for_each_whole_draft() {
 /// Catches: the gaps between requests are uniform, not exponential.
 #[test]
 fn requests_that_come_at_a_rate_come_at_that_rate() {
-    let text = text(1.0);
-    let texts = [odds(&text, ChainLaw::Token)];
+    let sequence = sequence(1.0);
+    let sequences = [odds(&sequence, AcceptanceRule::Token)];
     let table = usual();
-    let run = served(&texts, &table, ("plain", 1), Arrivals::Rate(20.0), 4000);
+    let run = served(&sequences, &table, ("plain", 1), Arrivals::Rate(20.0), 4000);
     let mut arrived = run.requests.iter().map(|request| request.arrived).collect::<Vec<_>>();
     arrived.sort_by(f64::total_cmp);
     let gaps = arrived.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>();
@@ -190,9 +196,9 @@ fn rounds(requests: &[DecodingRequest], drafts: &[usize], accepted: &[usize]) ->
 fn policies_draft_more_where_drafts_survive_and_come_back() {
     let table = usual();
     let costs = StepCosts { table: &table, with_model: false };
-    let text = text(0.9);
-    let texts = [odds(&text, ChainLaw::Token)];
-    let (table, outlook) = (&table, &Outlook::of(&texts, false));
+    let sequence = sequence(0.9);
+    let sequences = [odds(&sequence, AcceptanceRule::Token)];
+    let (table, outlook) = (&table, &Outlook::of(&sequences, false));
     let params = PolicyParams { outlook, table, k: 8, max_batch: 8, settings: &Params::default() };
     let requests = [0, 1].map(|number| request(number, 8));
     for name in ["goodput", "budget"] {
@@ -209,7 +215,7 @@ fn policies_draft_more_where_drafts_survive_and_come_back() {
         assert!(none.iter().sum::<usize>() <= 2, "{name}: {none:?}");
         // After some steps without drafts it tries again, and learns that they survive.
         assert_eq!(after([8, 8]), [8, 8], "{name}");
-        // A draft has no more tokens than it has.
+        // No request drafts more tokens than it may.
         let short = [0, 1].map(|number| request(number, 2));
         let drafts = policy.drafts(&step(&short, costs));
         if name == "budget" {
@@ -224,11 +230,11 @@ fn policies_draft_more_where_drafts_survive_and_come_back() {
 /// Catches: a step forgets once for each request.
 #[test]
 fn a_large_batch_forgets_no_faster_than_a_small_one() {
-    // A step costs the same whatever the batch, so that drafts pay as soon in both.
+    // A step costs the same at every batch, so drafts pay equally soon in both.
     let table = table(&[("", 1, 1, 1, 1.0), ("", 11, 1, 1, 2.0)]);
     let costs = StepCosts { table: &table, with_model: false };
-    let text = text(0.9);
-    let outlook = &Outlook::of(&[odds(&text, ChainLaw::Token)], false);
+    let sequence = sequence(0.9);
+    let outlook = &Outlook::of(&[odds(&sequence, AcceptanceRule::Token)], false);
     let params =
         PolicyParams { outlook, table: &table, k: 8, max_batch: 8, settings: &Params::default() };
     for name in ["goodput", "budget"] {
@@ -246,7 +252,7 @@ fn a_large_batch_forgets_no_faster_than_a_small_one() {
             tries
         };
         let (small, large) = (tries(1), tries(8));
-        // A step of eight requests tells more than one of a single request.
+        // A step of eight requests is more evidence than one of a single request.
         assert!(large > 0 && 2 * large <= small, "{name}: {small} {large}");
     }
 }
@@ -268,9 +274,9 @@ fn policy_with_history(
 fn the_table_drafts_less_in_larger_batches() {
     let table = usual();
     let costs = StepCosts { table: &table, with_model: true };
-    let text = text(0.7);
-    let texts = [odds(&text, ChainLaw::Token)];
-    let (table, outlook) = (&table, &Outlook::of(&texts, true));
+    let sequence = sequence(0.7);
+    let sequences = [odds(&sequence, AcceptanceRule::Token)];
+    let (table, outlook) = (&table, &Outlook::of(&sequences, true));
     let params = PolicyParams { outlook, table, k: 8, max_batch: 8, settings: &Params::default() };
     let mut by_batch = policy("table", &params);
     let mut k = |batch: usize| {
@@ -298,16 +304,17 @@ fn logged_rounds_come_as_they_were() {
         rounds: vec![round(3, 3), round(0, 2), round(2, 3)],
         unordered: false,
     };
-    let text = SimulatedText::logged(&log);
+    let sequence = SimulatedSequence::logged(&log);
     // A token that no round has emitted comes first.
-    let drafted = (0..4).map(|round| text.drafted(ServedPlace { token: 0, round }, 8));
+    let drafted = (0..4).map(|round| sequence.drafted(RequestProgress { token: 0, round }, 8));
     assert_eq!(drafted.collect::<Vec<_>>(), [0, 3, 2, 3]);
-    let accepted = |round, drafted| text.accepted(ServedPlace { token: 0, round }, drafted, 0.9);
+    let accepted =
+        |round, drafted| sequence.accepted(RequestProgress { token: 0, round }, drafted, 0.9);
     assert_eq!([accepted(1, 3), accepted(1, 2), accepted(2, 2), accepted(3, 3)], [3, 2, 0, 2]);
     let unordered = TapeLog { unordered: true, ..log };
-    let shuffled = SimulatedText::logged(&unordered);
+    let shuffled = SimulatedSequence::logged(&unordered);
     let mut drafted = (0..4)
-        .map(|round| shuffled.drafted(ServedPlace { token: 0, round }, 8))
+        .map(|round| shuffled.drafted(RequestProgress { token: 0, round }, 8))
         .collect::<Vec<_>>();
     drafted.sort_unstable();
     assert_eq!(drafted, [0, 2, 3, 3]);

@@ -9,14 +9,14 @@ use specdec::simulation::{
     DecodingRequest, Outlook, PolicyParams, ServerStep, StepCosts, StepWork, policies,
 };
 use specdec::tape::{
-    Beside, ChainLaw, ScoredText, TapeScore, TapeText, Teacher, TextOdds, forecast, log_probs,
-    score_text,
+    AcceptanceRule, ScoredSequence, SequenceOdds, TapeScore, TapeSequence, TargetReader, Teacher,
+    forecast, log_probs, score_sequence,
 };
 
-use crate::tape_exact::{Case, MOST, ROUNDING};
-use crate::tape_support::{ending, text_of};
+use crate::tape_exact::{Case, MAX, ROUNDING};
+use crate::tape_support::{ending, sequence_of};
 
-/// How many tokens a policy drafts that sees this request.
+/// The number of tokens that a policy drafts for this request.
 fn drafted(case: &Case, request: DecodingRequest<'_>) -> usize {
     let (name, setting, value) = case.length.unwrap();
     let settings = Params::default().with(setting, Value::Number(value));
@@ -30,20 +30,20 @@ fn drafted(case: &Case, request: DecodingRequest<'_>) -> usize {
     policy.drafts(&ServerStep { requests: &[request], costs, work: StepWork::default() })[0]
 }
 
-/// The expected drafted tokens of a text with what was drawn of its drafts.
-fn proposed(case: &Case, text: &TapeText, score: &TapeScore) -> f64 {
-    let odds = TextOdds::new(text, score).unwrap();
+/// The expected drafted tokens of a completion, given its drawn drafts.
+fn proposed(case: &Case, sequence: &TapeSequence, score: &TapeScore) -> f64 {
+    let odds = SequenceOdds::new(sequence, score).unwrap();
     let drafted = |start, followed| {
-        let (number, most) = (0, text.length().limit(start));
+        let (number, most) = (0, sequence.length().limit(start));
         drafted(case, DecodingRequest { number, most, draft: odds.drawn(start, followed) })
     };
-    let along = |start: usize| drafted(start, text.length().room(start));
+    let along = |start: usize| drafted(start, sequence.length().room(start));
     let survival = |start: usize| {
         let mut survival = Vec::new();
-        odds.survival(ChainLaw::Token, start, along(start), &mut survival);
+        odds.survival(AcceptanceRule::Token, start, along(start), &mut survival);
         survival
     };
-    let found = forecast(text.length(), |start, own| {
+    let found = forecast(sequence.length(), |start, own| {
         own.extend(survival(start));
         along(start)
     });
@@ -62,7 +62,7 @@ fn proposed(case: &Case, text: &TapeText, score: &TapeScore) -> f64 {
     rounds.sum()
 }
 
-/// The expected drafted tokens of all texts, for each of so many draws.
+/// The expected drafted tokens of all completions, for each of `draws` draws.
 fn drawn(case: &Case, draws: u32) -> Vec<f64> {
     let (target, draft) = (case.pair.target("p").unwrap(), case.pair.draft("q").unwrap());
     let plain = SamplingParams::default();
@@ -71,20 +71,20 @@ fn drawn(case: &Case, draws: u32) -> Vec<f64> {
         .map(|params| Sampler::new(params).unwrap());
     let [mut p, mut q] = [&target, &draft].map(|model| Teacher::new(model).unwrap());
     let mut sums = vec![0.0; draws as usize];
-    let texts = target_distribution(&target, &sampler, &case.pair.prompt, MOST).unwrap();
-    for (number, (tokens, mass)) in texts.into_iter().enumerate() {
+    let sequences = target_distribution(&target, &sampler, &case.pair.prompt, MAX).unwrap();
+    for (number, (tokens, mass)) in sequences.into_iter().enumerate() {
         for (repeat, sum) in (0..).zip(&mut sums) {
-            let text = text_of(&case.pair.prompt, tokens.clone(), MOST);
-            // Each text has draws of its own.
-            let mut text = TapeText { prompt: number.to_string(), repeat, ..text };
-            text.log_p = Some(log_probs(&mut p, &sampler, &text).unwrap());
+            let sequence = sequence_of(&case.pair.prompt, tokens.clone(), MAX);
+            // Each sequence has draws of its own.
+            let mut sequence = TapeSequence { prompt: number.to_string(), repeat, ..sequence };
+            sequence.log_p = Some(log_probs(&mut p, &sampler, &sequence).unwrap());
             let beliefs = Some(case.k);
-            let beside = Beside { teacher: &mut p, sampler: &sampler, beliefs };
+            let target = TargetReader { teacher: &mut p, sampler: &sampler, beliefs };
             let samplers = std::slice::from_ref(&drafting);
-            let scored = score_text(&mut q, samplers, Some(beside), &text).unwrap();
-            let ScoredText { log_q, beliefs, .. } = scored.into_iter().next().unwrap();
+            let scored = score_sequence(&mut q, samplers, Some(target), &sequence).unwrap();
+            let ScoredSequence { log_q, beliefs, .. } = scored.into_iter().next().unwrap();
             let score = TapeScore { log_q: Some(log_q), beliefs, ..TapeScore::default() };
-            *sum += mass * proposed(case, &text, &score);
+            *sum += mass * proposed(case, &sequence, &score);
         }
     }
     sums
@@ -96,14 +96,14 @@ const LENGTHS: [(&str, &str, f64); 3] = [
     ("entropy", "entropy_threshold", 0.35),
 ];
 
-/// A greedy draft has one way to go on.
+/// A greedy draft continues in one way.
 /// Catches: a greedy draft is believed to be certain; a draft is continued from another token than
 /// the one with which it left the completion, or from another place, or not at all after the whole
 /// completion.
 #[test]
 fn greedy_drafts_have_the_length_of_the_enumeration() {
     for (name, length) in ["mixed", "close", "random-3"].iter().zip(LENGTHS) {
-        let mut case = Case::new(ending(name), ChainLaw::Token, 3);
+        let mut case = Case::new(ending(name), AcceptanceRule::Token, 3);
         (case.length, case.draft_temperature) = (Some(length), Some(0.0));
         let (found, expected) = (drawn(&case, 1)[0], case.enumerated().proposed);
         assert!((found - expected).abs() < ROUNDING, "{name} {length:?}: {found} {expected}");
@@ -115,7 +115,7 @@ fn greedy_drafts_have_the_length_of_the_enumeration() {
 fn drawn_drafts_have_the_length_of_the_enumeration() {
     const DRAWS: u32 = 400;
     for (name, length) in ["mixed", "close", "random-3"].iter().zip(LENGTHS) {
-        let mut case = Case::new(ending(name), ChainLaw::Token, 3);
+        let mut case = Case::new(ending(name), AcceptanceRule::Token, 3);
         case.length = Some(length);
         let (found, expected) = (drawn(&case, DRAWS), case.enumerated().proposed);
         let mean = found.iter().sum::<f64>() / f64::from(DRAWS);

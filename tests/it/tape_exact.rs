@@ -1,6 +1,6 @@
-//! Forecasts from texts, against the enumeration of the production code.
+//! Forecasts from sequences, against the enumeration of the production code.
 
-use crate::tape_support::{beside, ending, text_of};
+use crate::tape_support::{ending, reader, sequence_of};
 use specdec::chance::{Request, Seeded};
 use specdec::clock::{VirtualClock, VirtualCosts};
 use specdec::decode::{Generation, Method, MethodSpec, Observer, StopRules, generate};
@@ -12,24 +12,24 @@ use specdec::params::{Params, Value};
 use specdec::round::RoundEvent;
 use specdec::sampling::{Sampler, SamplingParams};
 use specdec::tape::{
-    ChainLaw, ScoredText, TapeScore, TapeText, Teacher, TextOdds, draft_starts, log_probs,
-    score_text,
+    AcceptanceRule, ScoredSequence, SequenceOdds, TapeScore, TapeSequence, Teacher, draft_starts,
+    log_probs, score_sequence,
 };
 
-/// The most tokens of a text.
-pub(crate) const MOST: usize = 5;
+/// Maximum number of tokens of a completion.
+pub(crate) const MAX: usize = 5;
 /// Sums of some thousand products in f64, taken in another order.
 pub(crate) const ROUNDING: f64 = 1e-12;
 
-/// What rounds accept, counting only what becomes part of the text, and what they draft.
+/// What rounds accept, counting only tokens of the completion, and what they draft.
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     rounds: f64,
     accepted: f64,
     pub(crate) proposed: f64,
-    /// The fewest and the most that these can be.
+    /// The fewest and the most drafted tokens.
     within: [f64; 2],
-    /// Tokens of the text that are drafted after accepted ones.
+    /// Tokens of the completion that are drafted after accepted ones.
     reached: f64,
     lengths: Vec<f64>,
 }
@@ -46,7 +46,7 @@ impl Kept {
 impl Probe for Kept {
     fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
         let accepted = event.verdict.path.len().min(event.emitted.len());
-        // A text that ends with an accepted token has none behind it.
+        // A completion that ends with an accepted token has none after it.
         let behind = usize::from(accepted < event.emitted.len() && accepted < event.draft.len());
         self.add(accepted, weight);
         self.reached += weight * (accepted + behind) as f64;
@@ -63,14 +63,14 @@ pub(crate) struct Case {
     drafter: &'static str,
     /// A draft length policy with one of its settings.
     pub(crate) length: Option<(&'static str, &'static str, f64)>,
-    law: ChainLaw,
+    rule: AcceptanceRule,
     pub(crate) k: usize,
 }
 
 impl Case {
-    pub(crate) fn new(pair: ToyPair, law: ChainLaw, k: usize) -> Self {
+    pub(crate) fn new(pair: ToyPair, rule: AcceptanceRule, k: usize) -> Self {
         let (sampling, draft_temperature, length) = (SamplingParams::default(), None, None);
-        Self { pair, sampling, draft_temperature, drafter: "model", length, law, k }
+        Self { pair, sampling, draft_temperature, drafter: "model", length, rule, k }
     }
 
     fn method<'a>(&self, (target, draft): (&'a Toy, &'a Toy)) -> Method<'a> {
@@ -83,7 +83,7 @@ impl Case {
         }
         let spec = MethodSpec {
             drafter: self.drafter.to_owned(),
-            verifier: self.law.verifier().to_owned(),
+            verifier: self.rule.verifier().to_owned(),
             num_speculative_tokens: self.k,
             length: self.length.map_or("fixed", |(name, ..)| name).to_owned(),
             sampling: self.sampling,
@@ -96,32 +96,32 @@ impl Case {
     pub(crate) fn enumerated(&self) -> Kept {
         let (target, draft) = (self.pair.target("p").unwrap(), self.pair.draft("q").unwrap());
         let method = self.method((&target, &draft));
-        let stop = StopRules { eos: target.info().eos.clone(), ..StopRules::max_tokens(MOST) };
+        let stop = StopRules { eos: target.info().eos.clone(), ..StopRules::max_tokens(MAX) };
         let generation = Generation::new(&target, method, &self.pair.prompt, stop, None).unwrap();
         let mut kept = Kept::default();
         enumerate(&target, generation, &mut [&mut kept]).unwrap();
         kept
     }
 
-    /// From all texts and their laws alone, weighed by their probabilities.
+    /// From all sequences and their distributions alone, weighted by their probabilities.
     fn forecast(&self) -> Kept {
         let (target, draft) = (self.pair.target("p").unwrap(), self.pair.draft("q").unwrap());
         let sampler = Sampler::new(self.sampling).unwrap();
         let mut teacher = Teacher::new(&target).unwrap();
         let mut kept = Kept::default();
-        let texts = target_distribution(&target, &sampler, &self.pair.prompt, MOST).unwrap();
-        for (tokens, mass) in texts {
-            let mut text = text_of(&self.pair.prompt, tokens, MOST);
-            text.log_p = Some(log_probs(&mut teacher, &sampler, &text).unwrap());
-            let whole = text.log_p.iter().flatten().sum::<f64>().exp();
-            assert!((whole - mass).abs() < ROUNDING, "{text:?}: {whole} and {mass}");
-            let score = self.score(&text, (&target, &draft));
-            let odds = TextOdds::new(&text, &score).unwrap().open(self.length.is_some());
-            let found = odds.forecast(self.law, self.k);
+        let sequences = target_distribution(&target, &sampler, &self.pair.prompt, MAX).unwrap();
+        for (tokens, mass) in sequences {
+            let mut sequence = sequence_of(&self.pair.prompt, tokens, MAX);
+            sequence.log_p = Some(log_probs(&mut teacher, &sampler, &sequence).unwrap());
+            let whole = sequence.log_p.iter().flatten().sum::<f64>().exp();
+            assert!((whole - mass).abs() < ROUNDING, "{sequence:?}: {whole} and {mass}");
+            let score = self.score(&sequence, (&target, &draft));
+            let odds = SequenceOdds::new(&sequence, &score).unwrap().open(self.length.is_some());
+            let found = odds.forecast(self.rule, self.k);
             assert!((found.lengths.iter().sum::<f64>() - found.rounds).abs() < ROUNDING);
             assert!((found.survived.iter().sum::<f64>() - found.accepted).abs() < ROUNDING);
             kept.proposed += mass * found.proposed;
-            let within = odds.proposed_within(self.law, self.k, &found);
+            let within = odds.proposed_within(self.rule, self.k, &found);
             kept.within.iter_mut().zip(within).for_each(|(sum, part)| *sum += mass * part);
             kept.reached += mass * found.reached.iter().sum::<f64>();
             found.lengths.iter().enumerate().for_each(|(accepted, n)| kept.add(accepted, mass * n));
@@ -129,32 +129,33 @@ impl Case {
         kept
     }
 
-    /// What the drafter says of a text.
-    fn score(&self, text: &TapeText, (target, draft): (&Toy, &Toy)) -> TapeScore {
+    /// The drafter's score of a sequence.
+    fn score(&self, sequence: &TapeSequence, (target, draft): (&Toy, &Toy)) -> TapeScore {
         let nothing = TapeScore::default();
-        if self.law == ChainLaw::Race {
+        if self.rule == AcceptanceRule::Race {
             let sampler = [Sampler::new(self.sampling).unwrap()];
             let [mut p, mut q] = [target, draft].map(|model| Teacher::new(model).unwrap());
             let both =
-                score_text(&mut q, &sampler, Some(beside(&mut p, &sampler[0])), text).unwrap();
-            let ScoredText { log_q, race, .. } = both.into_iter().next().unwrap();
+                score_sequence(&mut q, &sampler, Some(reader(&mut p, &sampler[0])), sequence)
+                    .unwrap();
+            let ScoredSequence { log_q, race, .. } = both.into_iter().next().unwrap();
             return TapeScore { log_q: Some(log_q), race, ..nothing };
         }
         if self.drafter != "model" || self.length.is_some() {
             let method = self.method((target, draft));
-            let starts = draft_starts(method, self.pair.vocab, text, self.k).unwrap();
+            let starts = draft_starts(method, self.pair.vocab, sequence, self.k).unwrap();
             return TapeScore { starts: Some(starts), ..nothing };
         }
         let temperature = self.draft_temperature.unwrap_or(self.sampling.temperature);
         let sampler = Sampler::new(SamplingParams { temperature, ..self.sampling }).unwrap();
-        let log_q = log_probs(&mut Teacher::new(draft).unwrap(), &sampler, text).unwrap();
+        let log_q = log_probs(&mut Teacher::new(draft).unwrap(), &sampler, sequence).unwrap();
         TapeScore { log_q: Some(log_q), ..nothing }
     }
 }
 
 fn assert_same(case: &Case, name: &str) {
     let (found, expected) = (case.forecast(), case.enumerated());
-    let words = format!("{name}, {}, {:?}, K = {}", case.drafter, case.law, case.k);
+    let words = format!("{name}, {}, {:?}, K = {}", case.drafter, case.rule, case.k);
     let same = |what: &str, found: f64, expected: f64| {
         assert!((found - expected).abs() < ROUNDING, "{words}: {what}: {found}, {expected}");
     };
@@ -178,9 +179,9 @@ fn assert_same(case: &Case, name: &str) {
     }
 }
 
-fn for_laws(mut each: impl FnMut(ChainLaw, usize)) {
-    for law in [ChainLaw::Token, ChainLaw::Block, ChainLaw::Match] {
-        (1..=4).for_each(|k| each(law, k));
+fn for_rules(mut each: impl FnMut(AcceptanceRule, usize)) {
+    for rule in [AcceptanceRule::Token, AcceptanceRule::Block, AcceptanceRule::Match] {
+        (1..=4).for_each(|k| each(rule, k));
     }
 }
 
@@ -191,22 +192,22 @@ fn for_laws(mut each: impl FnMut(ChainLaw, usize)) {
 fn forecasts_have_the_rounds_of_the_enumeration() {
     for number in 0..24 {
         let name = format!("random-{number}");
-        for_laws(|law, k| assert_same(&Case::new(zoo::toy(&name).unwrap(), law, k), &name));
+        for_rules(|rule, k| assert_same(&Case::new(zoo::toy(&name).unwrap(), rule, k), &name));
     }
 }
 
 /// Catches: no draft has the last token; tokens behind the end can be accepted.
 #[test]
-fn texts_that_end_have_the_rounds_of_the_enumeration() {
+fn completions_that_end_have_the_rounds_of_the_enumeration() {
     for name in ["mixed", "close", "apart", "gaps"] {
-        for_laws(|law, k| assert_same(&Case::new(ending(name), law, k), name));
+        for_rules(|rule, k| assert_same(&Case::new(ending(name), rule, k), name));
     }
 }
 
-/// The laws are those after all processors.
+/// The distributions are those after all processors.
 /// Catches: the distributions are those before the processors.
 #[test]
-fn processed_laws_have_the_rounds_of_the_enumeration() {
+fn processed_distributions_have_the_rounds_of_the_enumeration() {
     let neutral = SamplingParams::default();
     let settings = [
         (SamplingParams { temperature: 0.6, top_k: 2, ..neutral }, None),
@@ -215,8 +216,8 @@ fn processed_laws_have_the_rounds_of_the_enumeration() {
     ];
     for (sampling, draft_temperature) in settings {
         for name in ["mixed", "close"] {
-            for_laws(|law, k| {
-                let case = Case::new(zoo::toy(name).unwrap(), law, k);
+            for_rules(|rule, k| {
+                let case = Case::new(zoo::toy(name).unwrap(), rule, k);
                 assert_same(&Case { sampling, draft_temperature, ..case }, name);
             });
         }
@@ -231,19 +232,19 @@ fn every_chain_drafter_has_the_rounds_of_the_enumeration() {
     let drafters = ["prompt_lookup", "suffix_automaton", "ngram_lm", "hybrid", "cascade", "oracle"];
     for drafter in drafters {
         for name in ["mixed", "close"] {
-            for_laws(|law, k| {
-                assert_same(&Case { drafter, ..Case::new(ending(name), law, k) }, name);
+            for_rules(|rule, k| {
+                assert_same(&Case { drafter, ..Case::new(ending(name), rule, k) }, name);
             });
         }
     }
 }
 
-/// Policies that read the draft alone end it at the same tokens of the text, whatever it would
-/// have been otherwise.
+/// Policies that read the draft alone end it at the same tokens of the completion, independent of
+/// how it would have continued.
 /// Catches: the bounds on drafted tokens are too high at the lower end, or too low at the upper
 /// one.
 #[test]
-fn policies_that_read_the_draft_have_the_rounds_of_the_enumeration() {
+fn policies_on_drafts_have_the_rounds_of_the_enumeration() {
     let lengths = [
         ("confidence", "confidence_threshold", 0.4),
         ("confidence", "confidence_threshold", 0.6),
@@ -251,8 +252,8 @@ fn policies_that_read_the_draft_have_the_rounds_of_the_enumeration() {
     ];
     for length in lengths {
         for name in ["mixed", "close", "random-3"] {
-            for_laws(|law, k| {
-                let case = Case { length: Some(length), ..Case::new(ending(name), law, k) };
+            for_rules(|rule, k| {
+                let case = Case { length: Some(length), ..Case::new(ending(name), rule, k) };
                 assert_same(&case, name);
                 let (drafter, draft_temperature) = ("hybrid", Some(0.0));
                 assert_same(&Case { drafter, draft_temperature, ..case }, name);
@@ -261,19 +262,19 @@ fn policies_that_read_the_draft_have_the_rounds_of_the_enumeration() {
     }
 }
 
-/// Races have noise that belongs to positions, which enumeration cannot express: here they are
-/// run with many seeds.
+/// Races have noise that belongs to positions, which enumeration cannot express, so they run with
+/// many seeds.
 /// Catches: a race is won that p has not won yet; races accept what rejection sampling would.
 #[test]
 fn races_have_the_rounds_of_the_forecast() {
     const SEEDS: u64 = 40_000;
     for name in ["mixed", "apart"] {
-        let case = Case::new(ending(name), ChainLaw::Race, 3);
+        let case = Case::new(ending(name), AcceptanceRule::Race, 3);
         let (target, draft) = (case.pair.target("p").unwrap(), case.pair.draft("q").unwrap());
         let expected = case.forecast();
         let mut kept = Kept::default();
         for seed in 0..SEEDS {
-            let stop = StopRules { eos: target.info().eos.clone(), ..StopRules::max_tokens(MOST) };
+            let stop = StopRules { eos: target.info().eos.clone(), ..StopRules::max_tokens(MAX) };
             let (method, prompt) = (case.method((&target, &draft)), &case.pair.prompt);
             let mut generation = Generation::new(&target, method, prompt, stop, None).unwrap();
             let mut chance = Seeded::new(Request { seed, prompt: name, repeat: 0 });
@@ -281,7 +282,7 @@ fn races_have_the_rounds_of_the_forecast() {
             let mut seen = Counted(&mut kept);
             generate(&mut generation, &target, &mut chance, &clock, &mut seen).unwrap();
         }
-        // At most 5 rounds and tokens per text: their means have a standard error of at most
+        // At most 5 rounds and tokens per completion: their means have a standard error of at most
         // 2.5 / √40000 = 0.0125, and five of them are exceeded once in two million times.
         let same = |what: &str, found: f64, expected: f64| {
             let found = found / SEEDS as f64;
@@ -305,29 +306,34 @@ impl Observer for Counted<'_> {
     }
 }
 
-/// A text that is scored in several passes, alone and together with the target.
+/// A sequence that is scored in several passes, alone and together with the target.
 /// Catches: penalties ignore the tokens of the same pass.
 #[test]
-fn a_long_text_has_the_probabilities_of_single_passes() {
+fn a_long_sequence_has_the_probabilities_of_single_passes() {
     let pair = zoo::toy("mixed").unwrap();
     let (target, draft) = (pair.target("p").unwrap(), pair.draft("q").unwrap());
     let sampling = SamplingParams { repetition_penalty: 1.3, ..SamplingParams::default() };
     let sampler = Sampler::new(sampling).unwrap();
     let tokens = (0..150).map(|i| (7 * i + i / 5) % pair.vocab as u32).collect::<Vec<_>>();
-    let text = text_of(&pair.prompt, tokens, 150);
+    let sequence = sequence_of(&pair.prompt, tokens, 150);
     let [mut p, mut q] = [&target, &draft].map(|model| Teacher::new(model).unwrap());
-    let all = log_probs(&mut q, &sampler, &text).unwrap();
+    let all = log_probs(&mut q, &sampler, &sequence).unwrap();
     let samplers = [Sampler::new(SamplingParams::default()).unwrap(), sampler.clone()];
-    let both = score_text(&mut q, &samplers, Some(beside(&mut p, &sampler)), &text).unwrap();
+    let both =
+        score_sequence(&mut q, &samplers, Some(reader(&mut p, &sampler)), &sequence).unwrap();
     assert_eq!(both[1].log_q, all);
     let overlaps = both[1].overlap.as_ref().unwrap();
-    assert_eq!(overlaps.len(), text.tokens.len());
+    assert_eq!(overlaps.len(), sequence.tokens.len());
     for (at, found) in all.iter().enumerate() {
-        let before = [&pair.prompt, &text.tokens[..at]].concat();
-        let one = TapeText { prompt_tokens: before, ..text_of(&[], vec![text.tokens[at]], 1) };
-        // The penalties of a prompt are those of a text: this one counts no occurrences.
+        let before = [&pair.prompt, &sequence.tokens[..at]].concat();
+        let one = TapeSequence {
+            prompt_tokens: before,
+            ..sequence_of(&[], vec![sequence.tokens[at]], 1)
+        };
+        // The penalties of a prompt are those of a completion, since no occurrences are counted.
         assert_eq!([*found], *log_probs(&mut q, &sampler, &one).unwrap(), "{at}");
-        let one = score_text(&mut q, &samplers[1..], Some(beside(&mut p, &sampler)), &one).unwrap();
+        let one =
+            score_sequence(&mut q, &samplers[1..], Some(reader(&mut p, &sampler)), &one).unwrap();
         assert_eq!(one[0].overlap, Some(vec![overlaps[at]]), "{at}");
     }
 }

@@ -1,4 +1,4 @@
-//! `specdec tape import`: texts as other programs log them.
+//! `specdec tape import`: sequences as other programs log them.
 
 use std::fs;
 
@@ -7,11 +7,11 @@ use specdec::model::{Catalog, Codec, Loaded, Role, Spelling, load};
 
 use crate::cli_support::{refuses, specdec, stdout, text};
 
-/// Texts that were recorded here, as other programs would have logged them.
+/// Sequences that were recorded here, as other programs would have logged them.
 struct Logs {
     dir: tempfile::TempDir,
     /// The lines "text" of the tape.
-    texts: Vec<Value>,
+    sequences: Vec<Value>,
     codec: Box<dyn Codec>,
 }
 
@@ -23,21 +23,21 @@ impl Logs {
         stdout(&[&record[..], &[tape.to_str().unwrap()], more].concat());
         let lines = fs::read_to_string(tape).unwrap();
         let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        let texts = lines.filter_map(|line| line.get("text").cloned()).collect::<Vec<_>>();
-        assert_eq!(texts.len(), 3);
+        let sequences = lines.filter_map(|line| line.get("text").cloned()).collect::<Vec<_>>();
+        assert_eq!(sequences.len(), 3);
         let source = Catalog::near(dir.path()).model("embedded-target").unwrap();
         let Loaded { codec, .. } = load(source, Role::Target).unwrap();
-        Self { dir, texts, codec }
+        Self { dir, sequences, codec }
     }
 
     fn path(&self, name: &str) -> String {
         self.dir.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Writes one line per text; returns the file.
+    /// Writes one line per sequence; returns the file.
     fn written(&self, line: impl Fn(&Value) -> Value) -> String {
         let file = self.path("log.jsonl");
-        let lines = self.texts.iter().map(|text| format!("{}\n", line(text)));
+        let lines = self.sequences.iter().map(|sequence| format!("{}\n", line(sequence)));
         fs::write(&file, lines.collect::<String>()).unwrap();
         file
     }
@@ -58,27 +58,27 @@ impl Logs {
     }
 
     /// Each token with its logarithm.
-    fn tokens<'t>(&self, text: &'t Value) -> impl Iterator<Item = (&'t Value, &'t Value)> {
-        let logs = text["log_p"].as_array().unwrap();
-        text["tokens"].as_array().unwrap().iter().zip(logs)
+    fn tokens<'t>(&self, sequence: &'t Value) -> impl Iterator<Item = (&'t Value, &'t Value)> {
+        let logs = sequence["log_p"].as_array().unwrap();
+        sequence["tokens"].as_array().unwrap().iter().zip(logs)
     }
 
-    fn vllm(&self, text: &Value) -> Value {
-        let spelled = self.tokens(text).map(|(token, _)| self.label(token)).collect::<Vec<_>>();
+    fn vllm(&self, sequence: &Value) -> Value {
+        let spelled = self.tokens(sequence).map(|(token, _)| self.label(token)).collect::<Vec<_>>();
         json!({
-            "request": {"prompt": text["prompt_tokens"]},
+            "request": {"prompt": sequence["prompt_tokens"]},
             "response": {"id": "cmpl-1", "choices": [{
                 "text": spelled.concat(),
-                "token_ids": text["tokens"],
-                "logprobs": {"tokens": spelled, "token_logprobs": text["log_p"]},
+                "token_ids": sequence["tokens"],
+                "logprobs": {"tokens": spelled, "token_logprobs": sequence["log_p"]},
                 "finish_reason": "length",
             }]},
         })
     }
 
-    fn sglang(&self, text: &Value) -> Value {
-        let entries = self.tokens(text).map(|(token, log)| json!([log, token, null]));
-        let prompt = text["prompt_tokens"].as_array().unwrap();
+    fn sglang(&self, sequence: &Value) -> Value {
+        let entries = self.tokens(sequence).map(|(token, log)| json!([log, token, null]));
+        let prompt = sequence["prompt_tokens"].as_array().unwrap();
         let before = prompt.iter().map(|token| json!([null, token, null])).collect::<Vec<_>>();
         json!({
             "text": "",
@@ -91,29 +91,29 @@ impl Logs {
         })
     }
 
-    fn llama_cpp(&self, text: &Value) -> Value {
-        let entries = self.tokens(text);
+    fn llama_cpp(&self, sequence: &Value) -> Value {
+        let entries = self.tokens(sequence);
         let entries = entries.map(|(token, log)| json!({"id": token, "logprob": log}));
         json!({
-            "prompt": text["prompt_tokens"],
+            "prompt": sequence["prompt_tokens"],
             "completion_probabilities": entries.collect::<Vec<_>>(),
             "stop_type": "limit",
         })
     }
 
     /// Bytes alone: the ids must be found.
-    fn openai(&self, text: &Value) -> Value {
+    fn openai(&self, sequence: &Value) -> Value {
         let spellings = self.codec.spellings().unwrap();
         let bytes = |token: &Value| match &spellings[token.as_u64().unwrap() as usize] {
             Some(Spelling::Control(name)) => name.clone().into_bytes(),
             Some(spelled) => spelled.bytes().to_vec(),
             None => Vec::new(),
         };
-        let content = self.tokens(text);
+        let content = self.tokens(sequence);
         let content = content.map(|(token, log)| json!({"bytes": bytes(token), "logprob": log}));
         let content = content.collect::<Vec<_>>();
         json!({
-            "request": {"prompt": text["prompt_tokens"]},
+            "request": {"prompt": sequence["prompt_tokens"]},
             "response": {"choices": [{
                 "logprobs": {"content": content},
                 "message": {"content": "x"},
@@ -123,39 +123,42 @@ impl Logs {
     }
 }
 
-/// Which tokens were drawn with which probability, without names.
-fn drawn(texts: &[Value]) -> Vec<[Value; 3]> {
-    let of = |text: &Value| ["prompt_tokens", "tokens", "log_p"].map(|key| text[key].clone());
-    texts.iter().map(of).collect()
+/// The tokens of sequences with their probabilities, without names.
+fn drawn(sequences: &[Value]) -> Vec<[Value; 3]> {
+    let of =
+        |sequence: &Value| ["prompt_tokens", "tokens", "log_p"].map(|key| sequence[key].clone());
+    sequences.iter().map(of).collect()
 }
 
 #[test]
-fn logs_of_other_programs_hold_the_same_texts() {
+fn logs_of_other_programs_hold_the_same_sequences() {
     let logs = Logs::new(&[]);
-    let own = drawn(&logs.texts);
-    let file = logs.written(|text| logs.vllm(text));
+    let own = drawn(&logs.sequences);
+    let file = logs.written(|sequence| logs.vllm(sequence));
     let found = logs.imported("vllm", &file, &[]);
     assert_eq!(drawn(&found), own);
-    assert!(found.iter().all(|text| text["end"] == "length" && text["max_tokens"] == 12));
-    let file = logs.written(|text| logs.sglang(text));
+    assert!(
+        found.iter().all(|sequence| sequence["end"] == "length" && sequence["max_tokens"] == 12)
+    );
+    let file = logs.written(|sequence| logs.sglang(sequence));
     let found = logs.imported("sglang", &file, &[]);
     assert_eq!(drawn(&found), own);
-    assert!(found.iter().all(|text| text["end"] == "stop" && text["max_tokens"] == 13));
-    let file = logs.written(|text| logs.llama_cpp(text));
+    assert!(found.iter().all(|sequence| sequence["end"] == "stop" && sequence["max_tokens"] == 13));
+    let file = logs.written(|sequence| logs.llama_cpp(sequence));
     assert_eq!(drawn(&logs.imported("llama_cpp", &file, &[])), own);
 }
 
-/// llama.cpp has an entry for the last token alone of a character in several tokens.
+/// llama.cpp has an entry only for the last token of a character in several tokens.
 #[test]
 fn a_token_without_an_entry_moves_no_other() {
     let logs = Logs::new(&[]);
     let skipping = |tokens: bool| {
-        logs.written(|text| {
-            let mut logged = logs.llama_cpp(text);
+        logs.written(|sequence| {
+            let mut logged = logs.llama_cpp(sequence);
             logged["completion_probabilities"].as_array_mut().unwrap().remove(3);
             logged["tokens_predicted"] = json!(12);
             if tokens {
-                logged["tokens"] = text["tokens"].clone();
+                logged["tokens"] = sequence["tokens"].clone();
             }
             logged
         })
@@ -164,14 +167,17 @@ fn a_token_without_an_entry_moves_no_other() {
     let import = ["tape", "import", &file, "--format", "llama_cpp", "--out", &out];
     refuses(&import, "it has 12 tokens and logs 11: ask for \"return_tokens\"");
     let found = logs.imported("llama_cpp", &skipping(true), &[]);
-    for (found, own) in found.iter().zip(&logs.texts) {
-        // Without the probability of a token there is none of the text.
+    for (found, own) in found.iter().zip(&logs.sequences) {
+        // If one token has no probability, the sequence has none.
         assert_eq!((&found["tokens"], &found["log_p"]), (&own["tokens"], &Value::Null));
     }
     let target = ["--target", "embedded-target"];
-    assert_eq!(drawn(&logs.imported("llama_cpp", &skipping(true), &target)), drawn(&logs.texts));
-    let other = logs.written(|text| {
-        let mut logged = logs.llama_cpp(text);
+    assert_eq!(
+        drawn(&logs.imported("llama_cpp", &skipping(true), &target)),
+        drawn(&logs.sequences)
+    );
+    let other = logs.written(|sequence| {
+        let mut logged = logs.llama_cpp(sequence);
         logged["tokens"] = json!([1, 2, 3]);
         logged
     });
@@ -183,23 +189,23 @@ fn a_token_without_an_entry_moves_no_other() {
 #[test]
 fn a_target_computes_what_a_log_lacks() {
     let logs = Logs::new(&["--temperature", "0.7", "--top-p", "0.9"]);
-    let own = drawn(&logs.texts);
+    let own = drawn(&logs.sequences);
     let sampling = ["--temperature", "0.7", "--top-p", "0.9"];
-    let file = logs.written(|text| {
-        let mut logged = logs.vllm(text);
+    let file = logs.written(|sequence| {
+        let mut logged = logs.vllm(sequence);
         logged["response"]["choices"][0]["logprobs"] = Value::Null;
         logged
     });
     let target = ["--target", "embedded-target"];
     assert_eq!(drawn(&logs.imported("vllm", &file, &[&target[..], &sampling].concat())), own);
     let without = logs.imported("vllm", &file, &sampling);
-    assert!(without.iter().all(|text| text.get("log_p").is_none()));
+    assert!(without.iter().all(|sequence| sequence.get("log_p").is_none()));
 }
 
 #[test]
 fn tokens_are_found_by_their_bytes() {
     let logs = Logs::new(&[]);
-    let file = logs.written(|text| logs.openai(text));
+    let file = logs.written(|sequence| logs.openai(sequence));
     let out = logs.path("bytes.jsonl");
     let import = ["tape", "import", &file, "--format", "openai", "--out", &out];
     refuses(&import, "name the model with --target");
@@ -209,10 +215,10 @@ fn tokens_are_found_by_their_bytes() {
     let lines = fs::read_to_string(out).unwrap();
     let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let found = lines.filter_map(|line| line.get("text").cloned()).collect::<Vec<_>>();
-    assert_eq!(drawn(&found), drawn(&logs.texts));
+    assert_eq!(drawn(&found), drawn(&logs.sequences));
     // The embedded models have no chat template.
-    let file = logs.written(|text| {
-        let mut logged = logs.openai(text);
+    let file = logs.written(|sequence| {
+        let mut logged = logs.openai(sequence);
         logged["request"] = json!({"messages": [{"role": "user", "content": "x"}]});
         logged
     });
@@ -224,7 +230,7 @@ fn tokens_are_found_by_their_bytes() {
 #[test]
 fn what_log_p_does_not_follow_from_is_refused() {
     let logs = Logs::new(&[]);
-    let file = logs.written(|text| logs.vllm(text));
+    let file = logs.written(|sequence| logs.vllm(sequence));
     let out = logs.path("refused.jsonl");
     let import = ["tape", "import", &file, "--format", "vllm", "--out", &out];
     for more in [["--temperature", "0.7"], ["--top-p", "0.9"]] {
@@ -232,23 +238,23 @@ fn what_log_p_does_not_follow_from_is_refused() {
         refuses(&args, "are those before temperature, truncation and penalties");
     }
     let processed = ["--temperature", "0.7", "--processed"];
-    assert_eq!(drawn(&logs.imported("vllm", &file, &processed)), drawn(&logs.texts));
-    let silent = logs.written(|text| {
-        let mut logged = logs.llama_cpp(text);
+    assert_eq!(drawn(&logs.imported("vllm", &file, &processed)), drawn(&logs.sequences));
+    let silent = logs.written(|sequence| {
+        let mut logged = logs.llama_cpp(sequence);
         let entries = logged["completion_probabilities"].as_array_mut().unwrap();
         entries.iter_mut().for_each(|entry| entry["logprob"] = json!(0.0));
         logged
     });
     let import = ["tape", "import", &silent, "--format", "llama_cpp", "--out", &out];
     refuses(&import, "as llama.cpp logs under speculation");
-    let hot = logs.written(|text| {
-        let mut logged = logs.vllm(text);
+    let hot = logs.written(|sequence| {
+        let mut logged = logs.vllm(sequence);
         let prompt = logged["request"]["prompt"].take();
         logged["request"] = json!({"prompt": prompt, "temperature": 0.7, "top_k": -1});
         logged
     });
     let import = ["tape", "import", &hot, "--format", "vllm", "--out", &out];
-    refuses(&import, "asked for with temperature = 0.7, not 1: say --temperature 0.7");
+    refuses(&import, "requested with temperature = 0.7, not 1: use --temperature 0.7");
     for (content, part) in [
         ("{\"choices\": [{\"token_ids\": [1]}]}\n", "the prompt is not logged"),
         ("{\"choices\": 3}\n", "\"choices\" is no list"),

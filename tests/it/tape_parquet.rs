@@ -12,7 +12,7 @@ use specdec::tape::{
 use crate::cli_support::{refuses, stdout};
 use crate::cli_tape_support::TapeFolder;
 use crate::damage_support::{damage, files};
-use crate::tape_support::text_of;
+use crate::tape_support::sequence_of;
 
 /// A tape with every kind of line, and with numbers that are easily lost.
 fn tape() -> Tape {
@@ -26,10 +26,10 @@ fn tape() -> Tape {
         samplings: vec![Default::default()],
     };
     let mut tape = Tape::new(header).unwrap();
-    let mut text = text_of(&[], vec![0, u32::MAX, 7], 3);
-    text.log_p = Some(vec![-0.1, f64::NEG_INFINITY, -1.0 / 3.0]);
-    tape.add(TapeLine::Text(text.clone())).unwrap();
-    tape.add(TapeLine::Text(text_of(&[5, 6], Vec::new(), 4))).unwrap();
+    let mut sequence = sequence_of(&[], vec![0, u32::MAX, 7], 3);
+    sequence.log_p = Some(vec![-0.1, f64::NEG_INFINITY, -1.0 / 3.0]);
+    tape.add(TapeLine::Sequence(sequence.clone())).unwrap();
+    tape.add(TapeLine::Sequence(sequence_of(&[5, 6], Vec::new(), 4))).unwrap();
     let drafter = TapeDrafter {
         drafter: "model".to_owned(),
         model: Some(TapeModel::default()),
@@ -41,7 +41,7 @@ fn tape() -> Tape {
     tape.add(TapeLine::Drafter(TapeDrafter { model: None, ..drafter })).unwrap();
     let score = TapeScore {
         drafter: 0,
-        text: 0,
+        sequence: 0,
         log_q: Some(vec![f64::NEG_INFINITY, -1e-300, -5.0]),
         overlap: Some(vec![0.1, 0.2, 1.0]),
         race: Some(vec![0.0, 0.5, 1.0]),
@@ -94,10 +94,11 @@ fn commands_read_both_forms() {
     stdout(&["tape", "export", &tape, "--out", &parquet]);
     let read = read_tape_file(parquet.as_ref()).unwrap();
     assert_eq!(read, read_tape_file(tape.as_ref()).unwrap());
-    let (drafters, texts) = (0..read.drafters.len(), 0..read.texts.len());
-    let mut scores = drafters.flat_map(|drafter| texts.clone().map(move |text| (drafter, text)));
-    assert!(scores.any(|(drafter, text)| {
-        read.score(drafter, text).is_some_and(|score| score.siblings.is_some())
+    let (drafters, sequences) = (0..read.drafters.len(), 0..read.sequences.len());
+    let mut scores =
+        drafters.flat_map(|drafter| sequences.clone().map(move |sequence| (drafter, sequence)));
+    assert!(scores.any(|(drafter, sequence)| {
+        read.score(drafter, sequence).is_some_and(|score| score.siblings.is_some())
     }));
     assert_eq!(stdout(&["forecast", &parquet]), stdout(&["forecast", &tape]));
     let back = folder.path("back.jsonl");
@@ -118,7 +119,7 @@ fn damaged_files_are_refused() {
         fs::write(&file, &whole[..cut]).unwrap();
         assert!(read_tape_file(&file).is_err(), "{cut} bytes");
     }
-    // What is printed where the library panics is of no interest.
+    // The library's messages when it panics are of no interest.
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         if std::thread::current().name() != Some(READS_DAMAGED) {
@@ -128,7 +129,7 @@ fn damaged_files_are_refused() {
     let mut rng = rand_chacha::rand_core::SeedableRng::seed_from_u64(41);
     for _ in 0..files(2000) {
         fs::write(&file, damage(&whole, whole.len(), &mut rng)).unwrap();
-        // Some damage leaves a tape, even another one; none may end the program.
+        // Some damage leaves a tape, even a different one; none may end the program.
         let _ = read_tape_file(&file);
     }
 }

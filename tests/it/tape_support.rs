@@ -1,10 +1,10 @@
-//! Toys and texts for tests of tapes.
+//! Toys and sequences for tests of tapes.
 
 use specdec::model::{ToyPair, zoo};
 use specdec::sampling::Sampler;
-use specdec::tape::{Beside, TapeEnd, TapeText, Teacher};
+use specdec::tape::{TapeEnd, TapeSequence, TargetReader, Teacher};
 
-/// A toy whose texts may end.
+/// A toy whose completions may end.
 pub(crate) fn ending(name: &str) -> ToyPair {
     let mut pair = zoo::toy(name).unwrap();
     pair.eos = vec![pair.vocab as u32 - 1];
@@ -12,9 +12,9 @@ pub(crate) fn ending(name: &str) -> ToyPair {
     pair
 }
 
-/// A text of at most `max_tokens` tokens; it was cut if it has as many.
-pub(crate) fn text_of(prompt: &[u32], tokens: Vec<u32>, max_tokens: usize) -> TapeText {
-    TapeText {
+/// A sequence whose completion has at most `max_tokens` tokens; it was cut if it has as many.
+pub(crate) fn sequence_of(prompt: &[u32], tokens: Vec<u32>, max_tokens: usize) -> TapeSequence {
+    TapeSequence {
         prompt: "toy".to_owned(),
         category: String::new(),
         repeat: 0,
@@ -27,7 +27,10 @@ pub(crate) fn text_of(prompt: &[u32], tokens: Vec<u32>, max_tokens: usize) -> Ta
     }
 }
 
-/// A target that reads beside a draft model.
-pub(crate) fn beside<'a, 'm>(teacher: &'a mut Teacher<'m>, sampler: &'a Sampler) -> Beside<'a, 'm> {
-    Beside { teacher, sampler, beliefs: None }
+/// A target that reads in addition to a draft model.
+pub(crate) fn reader<'a, 'm>(
+    teacher: &'a mut Teacher<'m>,
+    sampler: &'a Sampler,
+) -> TargetReader<'a, 'm> {
+    TargetReader { teacher, sampler, beliefs: None }
 }

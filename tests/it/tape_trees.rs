@@ -1,6 +1,6 @@
 //! Forecasts of trees, against the enumeration of the production code.
 
-use crate::tape_support::{beside, ending, text_of};
+use crate::tape_support::{ending, reader, sequence_of};
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::exactness::{Probe, enumerate, target_distribution};
 use specdec::model::{LanguageModel, ToyPair};
@@ -8,15 +8,16 @@ use specdec::params::{Params, Value};
 use specdec::round::RoundEvent;
 use specdec::sampling::{Sampler, SamplingParams};
 use specdec::tape::{
-    ScoredText, SiblingKind, TapeScore, TapeText, Teacher, TextOdds, log_probs, score_text,
+    ScoredSequence, SequenceOdds, SiblingKind, TapeScore, TapeSequence, Teacher, log_probs,
+    score_sequence,
 };
 
-/// The most tokens of a text.
-const MOST: usize = 4;
+/// Maximum number of tokens of a completion.
+const MAX: usize = 4;
 /// Sums of some thousand products in f64, taken in another order.
 const ROUNDING: f64 = 1e-12;
 
-/// Rounds, accepted tokens that become part of the text, and drafted ones.
+/// Rounds, accepted tokens of the completion, and drafted tokens.
 #[derive(Debug, Default)]
 struct Sums([f64; 3]);
 
@@ -31,9 +32,9 @@ impl Probe for Sums {
 fn enumerated(pair: &ToyPair, sampling: SamplingParams, siblings: &str, tree: &str) -> [f64; 3] {
     let (target, draft) = (pair.target("p").unwrap(), pair.draft("q").unwrap());
     let params = [("siblings", siblings), ("tree", tree)];
-    let text = |text: &str| Value::Text(text.to_owned());
+    let string = |string: &str| Value::Text(string.to_owned());
     let params =
-        params.iter().fold(Params::default(), |all, (key, value)| all.with(key, text(value)));
+        params.iter().fold(Params::default(), |all, (key, value)| all.with(key, string(value)));
     let spec = MethodSpec {
         drafter: "model_tree".to_owned(),
         num_speculative_tokens: 9,
@@ -41,7 +42,7 @@ fn enumerated(pair: &ToyPair, sampling: SamplingParams, siblings: &str, tree: &s
         params,
         ..MethodSpec::default()
     };
-    let stop = StopRules { eos: target.info().eos.clone(), ..StopRules::max_tokens(MOST) };
+    let stop = StopRules { eos: target.info().eos.clone(), ..StopRules::max_tokens(MAX) };
     let method = spec.build(Some(&draft)).unwrap();
     let generation = Generation::new(&target, method, &pair.prompt, stop, None).unwrap();
     let mut sums = Sums::default();
@@ -59,14 +60,15 @@ fn forecast(
     let sampler = Sampler::new(sampling).unwrap();
     let [mut p, mut q] = [&target, &draft].map(|model| Teacher::new(model).unwrap());
     let mut sums = [0.0; 3];
-    for (tokens, mass) in target_distribution(&target, &sampler, &pair.prompt, MOST).unwrap() {
-        let mut text = text_of(&pair.prompt, tokens, MOST);
-        text.log_p = Some(log_probs(&mut p, &sampler, &text).unwrap());
+    for (tokens, mass) in target_distribution(&target, &sampler, &pair.prompt, MAX).unwrap() {
+        let mut sequence = sequence_of(&pair.prompt, tokens, MAX);
+        sequence.log_p = Some(log_probs(&mut p, &sampler, &sequence).unwrap());
         let samplers = std::slice::from_ref(&sampler);
-        let scored = score_text(&mut q, samplers, Some(beside(&mut p, &sampler)), &text).unwrap();
-        let ScoredText { log_q, siblings, .. } = scored.into_iter().next().unwrap();
+        let scored =
+            score_sequence(&mut q, samplers, Some(reader(&mut p, &sampler)), &sequence).unwrap();
+        let ScoredSequence { log_q, siblings, .. } = scored.into_iter().next().unwrap();
         let score = TapeScore { log_q: Some(log_q), siblings, ..TapeScore::default() };
-        let odds = TextOdds::new(&text, &score).unwrap();
+        let odds = SequenceOdds::new(&sequence, &score).unwrap();
         let found = odds.forecast_tree(kind, tree).unwrap();
         let counts = [found.rounds, found.accepted, found.proposed];
         sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += mass * count);
@@ -107,14 +109,15 @@ fn trees_have_the_rounds_of_the_enumeration() {
 }
 
 #[test]
-fn a_tape_does_not_tell_of_more_siblings_than_it_holds() {
+fn a_tape_covers_no_more_siblings_than_it_holds() {
     let pair = ending("mixed");
     let draft = pair.draft("q").unwrap();
     let log_p = Some(vec![-1.0, -1.0]);
-    let text = TapeText { log_p, ..text_of(&pair.prompt, vec![0, 1], 2) };
+    let sequence = TapeSequence { log_p, ..sequence_of(&pair.prompt, vec![0, 1], 2) };
     let sampler = [Sampler::new(SamplingParams::default()).unwrap()];
     let [mut p, mut q] = [&draft, &draft].map(|model| Teacher::new(model).unwrap());
-    let both = score_text(&mut q, &sampler, Some(beside(&mut p, &sampler[0])), &text).unwrap();
+    let both =
+        score_sequence(&mut q, &sampler, Some(reader(&mut p, &sampler[0])), &sequence).unwrap();
     let siblings = both[0].siblings.as_ref().unwrap();
     assert!(siblings.accepted(SiblingKind::Independent, 4, 0).is_some());
     assert_eq!(siblings.accepted(SiblingKind::Independent, 5, 0), None);

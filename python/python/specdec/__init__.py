@@ -6,8 +6,9 @@ tokens, accepts some of them and adds one token of the target's.
 - `certify`: whether a verifier that you wrote is exact, by enumeration or by sampling, and which
   known bug it has if not; `exact` for `assert` in tests.
 - `verify`: one of the production verifiers, on arrays.
-- `audit`: whether texts were drawn from the target's law, and which bug explains them if not.
-- `forecast`: what drafts, rules and K would accept, from log p and log q of texts.
+- `audit`: whether completions were drawn from the target's distribution, and which bug explains
+  them if not.
+- `forecast`: what drafts, rules and K would accept, from log p and log q of completions.
 - `load`: the results folder of a run as data frames.
 
 Everything takes numpy arrays, or what numpy can make arrays of: tensors, columns of polars and

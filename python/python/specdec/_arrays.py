@@ -1,4 +1,4 @@
-"""What callers pass, as arrays of one kind."""
+"""Arguments as arrays of uniform types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-#: How far the sum of a law may be from 1: numbers are divided by it.
+#: How far the sum of a distribution may be from 1; rows are divided by their sums.
 ROUNDED = 1e-4
 #: The same for numbers of 16 bits.
 ROUNDED_16_BITS = 1e-2
@@ -27,17 +27,17 @@ def numbers(name: str, value: ArrayLike | Any) -> NDArray[Any]:
     return array
 
 
-def laws(name: str, value: ArrayLike | Any) -> tuple[NDArray[np.float64], float]:
-    """Laws, one a row, and how far their sums may be from 1."""
+def distributions(name: str, value: ArrayLike | Any) -> tuple[NDArray[np.float64], float]:
+    """Distributions, one per row, and how far their sums may be from 1."""
     array = numbers(name, value)
     if array.ndim != 2:
-        raise ValueError(f"{name} has the shape {array.shape}: a law is a row of two dimensions")
+        raise ValueError(f"{name} has the shape {array.shape}: allowed is one distribution per row")
     tolerance = ROUNDED_16_BITS if array.dtype == np.float16 else ROUNDED
     return np.ascontiguousarray(array, dtype=np.float64), tolerance
 
 
 def column(name: str, value: ArrayLike | Any) -> NDArray[np.float64]:
-    """One number a token."""
+    """One number per token."""
     array = numbers(name, value)
     if array.ndim != 1:
         raise ValueError(f"{name} has the shape {array.shape}: allowed is one dimension")
@@ -71,6 +71,6 @@ def counts(name: str, value: Any, least: int, most: int) -> list[int]:
 
 
 def fits(name: str, value: Any, rows: int, why: str) -> None:
-    """Refuses an array of another length."""
+    """Refuses a value of another length."""
     if len(value) != rows:
         raise ValueError(f"{name} has {len(value)} rows and not {rows}, {why}")

@@ -1,4 +1,4 @@
-"""Whether a verifier that somebody wrote is exact."""
+"""Whether a verifier of the user is exact."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Verifier = Callable[[NDArray[Any], NDArray[Any], NDArray[np.int64], _core.Rng], 
 
 @dataclass(frozen=True)
 class Witness:
-    """Where the law of a verifier leaves the target's."""
+    """Where the distribution of a verifier differs from the target's."""
 
     case: str
-    #: A round along the way.
+    #: A round in which it differs.
     p: NDArray[np.float64]
     q: NDArray[np.float64]
     draft: NDArray[np.int64]
-    #: The tokens after which the next has another law than p.
+    #: The tokens after which the next token is not distributed as p.
     after: NDArray[np.int64]
     expected: NDArray[np.float64]
     found: NDArray[np.float64]
@@ -34,14 +34,14 @@ class Witness:
 
 @dataclass(frozen=True)
 class Bug:
-    """A known bug with its distance from what was found."""
+    """A known bug and its distance from what was found."""
 
     name: str
     #: The mistake in one sentence.
     imitates: str
-    #: Total variation between its law and the law that was found.
+    #: Total variation between its distribution and the one that was found.
     tv: float
-    #: Cases in which both have the same distribution, of all.
+    #: Number of cases in which both distributions are equal, and number of all cases.
     cases: tuple[int, int]
 
 
@@ -49,24 +49,24 @@ class Bug:
 class Sampling:
     """How rounds were sampled."""
 
-    #: How often an exact verifier may be refuted.
+    #: The probability with which an exact verifier may be refuted.
     level: float
-    #: A verifier so far off is refuted in nine of ten runs.
+    #: A verifier that is off by this is refuted in nine of ten runs.
     min_detectable_tv: float
-    #: log10 of what bets on the laws of known bugs have won.
+    #: log10 of what bets on the distributions of known bugs have won.
     log10_wealth: float
-    #: Pearson's X², and what it exceeds with half the level; None if the bets ended the sampling.
+    #: Pearson's X², and its critical value at half the level; None if the bets ended the sampling.
     statistic: Optional[float]
     critical: float
-    #: Rounds with a text that the target never has.
+    #: Rounds with a sequence that the target never has.
     impossible: int
 
 
 @dataclass(frozen=True, repr=False)
 class Certificate:
-    """What was found out about a verifier. It is true unless something speaks against it."""
+    """The findings about a verifier. It is true unless something speaks against the verifier."""
 
-    #: "exact" (enumerated), "not_refuted" (sampled), "wrong", or "invalid": it did what none may.
+    #: "exact" (enumerated), "not_refuted" (sampled), "wrong", or "invalid" (see `fault`).
     verdict: str
     vocab: int
     k: int
@@ -76,13 +76,13 @@ class Certificate:
     rounds: int
     #: The largest total variation of the next k + 1 tokens over the cases.
     max_tv: float
-    #: The largest difference at one text.
+    #: The largest difference at one sequence.
     max_error: float
     #: Case by case: `name`, `about`, `rounds`, `tv_joint`, `tv_first_token`, `max_error`, `noise`.
     cases: Columns
-    #: Where the law leaves the target's, in the case in which it does so the most.
+    #: Where the distribution differs from the target's, in the case in which it differs most.
     worst: Optional[Witness]
-    #: What it did that no verifier may do.
+    #: What the verifier did that no verifier may do.
     fault: Optional[str]
     #: The known bug with the same distribution; else `closest_bug` has the closest one.
     likely_bug: Optional[Bug]
@@ -94,7 +94,7 @@ class Certificate:
 
     @property
     def exact(self) -> bool:
-        """Whether every outcome was enumerated, and the law is the target's."""
+        """Whether every outcome was enumerated, and the distribution is the target's."""
         return self.verdict == "exact"
 
     @property
@@ -128,26 +128,26 @@ def certify(
     rounds: Optional[int] = None,
     seed: int = 0,
 ) -> Certificate:
-    """Tells whether a verifier is exact, and which known bug it has if not.
+    """Certifies a verifier: is it exact, and which known bug does it have if not?
 
-    `fn(p, q, draft, rng)` decides on a round: p (k + 1, V) holds the target's laws, q (k, V) those
-    that the tokens of draft (k,) were drawn from. It returns the tokens of the round, from 1 to
-    k + 1: the accepted beginning of the draft and one more; -1 behind them is padding. It must
-    depend on these and on the answers of rng alone:
+    `fn(p, q, draft, rng)` decides on a round: p (k + 1, V) holds the target's distributions, q
+    (k, V) those that the tokens of draft (k,) were drawn from. It returns the tokens of the round,
+    from 1 to k + 1: the accepted beginning of the draft and one more; -1 after them is padding. It
+    must depend on these and on the answers of rng alone:
 
-    - `rng.choose(weights)` draws an index. A function that asks for nothing else is *enumerated*:
+    - `rng.choose(weights)` draws an index. A function that uses nothing else is *enumerated*:
       every draft and every outcome, in pairs of p and q that are easy, close, truncated or
       disjoint. The joint distribution of the next k + 1 tokens is the target's to `bar` (1e-12),
       or not.
-    - `rng.uniform()`, and `rng.generator`, a `numpy.random.Generator`: a function that asks for
-      these is *sampled*, with so many rounds that one that is off by a total variation of
-      `detect` is refuted in nine of ten runs (or with `rounds` of them, from `seed` on); an exact
-      one is refuted in one of a thousand.
+    - `rng.uniform()`, and `rng.generator`, a `numpy.random.Generator`: a function that uses these
+      is *sampled*. The number of rounds is such that a verifier that is off by a total variation
+      of `detect` is refuted in nine of ten runs (or it is `rounds`, from `seed` on). An exact one
+      is refuted in one of a thousand.
 
     With `dtype` float32, p and q have that type, and `bar` allows for its rounding.
 
-    Raises what `fn` raises, and `ValueError` for options out of range, weights that are none, and
-    a function that draws elsewhere.
+    Raises what `fn` raises, and `ValueError` for options out of range, malformed weights, and a
+    function that draws from another source.
     """
     single = np.dtype(dtype) == np.float32
     if not single and np.dtype(dtype) != np.float64:
@@ -181,7 +181,7 @@ def exact(
 ) -> Certificate:
     """`certify` for tests: `assert specdec.exact(my_verifier)`.
 
-    The certificate is false if something speaks against the verifier. It is printed then, so that
+    The certificate is false if something speaks against the verifier. Then it is printed, so that
     pytest shows it below the failed assertion.
     """
     found = certify(fn, vocab, k, dtype=dtype, detect=detect, rounds=rounds, seed=seed)
@@ -221,7 +221,7 @@ def _bug(found: Optional[dict[str, Any]]) -> Optional[Bug]:
 
 
 def _witness(found: dict[str, Any]) -> Witness:
-    def law(name: str) -> NDArray[np.float64]:
+    def distribution(name: str) -> NDArray[np.float64]:
         return np.array(found[name], np.float64)
 
     def tokens(name: str) -> NDArray[np.int64]:
@@ -229,10 +229,10 @@ def _witness(found: dict[str, Any]) -> Witness:
 
     return Witness(
         case=found["case"],
-        p=law("p"),
-        q=law("q"),
+        p=distribution("p"),
+        q=distribution("q"),
         draft=tokens("draft"),
         after=tokens("after"),
-        expected=law("expected"),
-        found=law("found"),
+        expected=distribution("expected"),
+        found=distribution("found"),
     )

@@ -1,4 +1,4 @@
-"""Tables without a library of tables."""
+"""Tables that need no library."""
 
 from __future__ import annotations
 

@@ -10,22 +10,22 @@ __all__ = [
     "certify",
     "forecast_columns",
     "forecast_tape",
-    "tape_texts",
+    "tape_sequences",
     "verifiers",
     "verify",
 ]
 
-_Laws = tuple[NDArray[np.float64], float]
+_Rows = tuple[NDArray[np.float64], float]
 
 @final
 class Audit:
     def __new__(cls, ks: list[int]) -> Audit: ...
     def read(
         self,
-        text: tuple[str, int],
+        sequence: tuple[str, int],
         drawn: NDArray[np.int64],
-        p: _Laws,
-        others: tuple[Optional[_Laws], ...],
+        p: _Rows,
+        others: tuple[Optional[_Rows], ...],
     ) -> None: ...
     def verdict(self, level: float, plain: Optional[Audit]) -> dict[str, Any]: ...
 
@@ -35,15 +35,15 @@ class Rng:
 
     def choose(self, weights: ArrayLike) -> int:
         """An index, drawn with probability proportional to its weight (weights of any sum, none
-        negative). A verifier that asks for nothing else is enumerated.
+        negative). A verifier that uses nothing else is enumerated.
         """
 
     def uniform(self) -> float:
-        """A uniform number in [0, 1). A verifier that asks for one is sampled."""
+        """A uniform number in [0, 1). A verifier that uses one is sampled."""
 
     @property
     def generator(self) -> np.random.Generator:
-        """A `numpy.random.Generator`. A verifier that asks for it is sampled."""
+        """A `numpy.random.Generator`. A verifier that uses it is sampled."""
 
 def certify(
     function: Callable[..., Any],
@@ -60,8 +60,8 @@ def certify(
 def verifiers() -> list[tuple[str, str, list[tuple[str, str]], str, str]]: ...
 def verify(
     name: str,
-    p: _Laws,
-    q: Optional[_Laws],
+    p: _Rows,
+    q: Optional[_Rows],
     draft: NDArray[np.int64],
     seed: int,
     settings: dict[str, Any],
@@ -77,6 +77,6 @@ def forecast_columns(
 def forecast_tape(
     file: str, bytes: bytes, ks: list[int], rules: list[str]
 ) -> tuple[dict[str, Any], list[str], list[str]]: ...
-def tape_texts(
+def tape_sequences(
     file: str, bytes: bytes
 ) -> tuple[list[tuple[str, int, int, list[int], list[int]]], list[str]]: ...

@@ -15,23 +15,23 @@ from typing import Any, Optional, Union
 
 #: Columns that hold names, even if they look like numbers.
 NAMES = ("cell", "prompt", "category", "params", "text_sha256", "seal", "digests")
-#: An apostrophe that keeps spreadsheets from taking a text for a formula.
+#: An apostrophe that keeps spreadsheets from taking a string for a formula.
 GUARD = r"^'('*[=+\-@\t\r\n])"
 #: The name of a file with rows of a long table, which come before those of its CSV file.
 SEGMENT = re.compile(r"(.+)-(\d{5,})\.parquet")
-#: Columns that together name a row.
+#: Columns that together identify a row.
 ROW = ("cell", "prompt", "repeat", "round", "node")
 #: The tables that a run may mark as superseded by another attempt.
 ATTEMPTED = ("generations", "blocks")
 
 
 class Run(Mapping[str, Any]):
-    """A results folder: tables by name, read when they are asked for.
+    """A results folder: tables by name, read on first use.
 
     The names are those of the CSV files: `summary`, `survival`, `rounds`, `positions`,
     `generations`, `blocks`, …; `texts` is `generations.jsonl`. docs/metrics.md defines every
-    column. Generations and blocks that another attempt superseded are left out. Rows of long
-    tables stand in Parquet files, too (`rounds-00001.parquet`, …), for which pandas needs pyarrow.
+    column. Generations and blocks that another attempt superseded are left out. Some rows of long
+    tables are in Parquet files (`rounds-00001.parquet`, …), for which pandas needs pyarrow.
     """
 
     def __init__(self, path: Path, frames: str, superseded: bool) -> None:
@@ -39,9 +39,9 @@ class Run(Mapping[str, Any]):
         self._frames = importlib.import_module(frames)
         self._superseded = superseded
         self._files = {_stem(file): file for file in sorted(path.glob("*.csv*"))}
-        texts = _file(path, "generations.jsonl")
-        if texts is not None:
-            self._files["texts"] = texts
+        generations = _file(path, "generations.jsonl")
+        if generations is not None:
+            self._files["texts"] = generations
         self._segments = _segments(path)
         self._read: dict[str, Any] = {}
 
@@ -66,14 +66,14 @@ class Run(Mapping[str, Any]):
 
     @property
     def plan(self) -> dict[str, Any]:
-        """`plan.toml`: what was run, its cells included (Python 3.11 or newer)."""
+        """`plan.toml`: what was run, including its cells (Python 3.11 or newer)."""
         import tomllib
 
         return tomllib.loads((self.path / "plan.toml").read_text(encoding="utf-8"))
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """`manifest.json`: on what machine, by which build, and when."""
+        """`manifest.json`: the machine, the build, and the time."""
         text = (self.path / "manifest.json").read_text(encoding="utf-8")
         found: dict[str, Any] = json.loads(text)
         return found
@@ -84,7 +84,7 @@ class Run(Mapping[str, Any]):
         rest = self._frame(self._files[name], name == "texts", like)
         if like is None:
             return rest
-        # A run that was killed at a bad moment has the rows of its last segment twice.
+        # A run that was killed between two steps has the rows of its last segment twice.
         if len(rest) and _first(rest) == _first(like):
             rest = rest[len(like) :]
         if len(rest):
@@ -140,7 +140,7 @@ def load(
 
     `frames` names the library of the tables: `polars`, `pandas`; without it polars, if it is
     installed, else pandas. With `superseded`, generations and blocks that another attempt
-    superseded are there, too.
+    superseded are included.
 
     Raises `FileNotFoundError` for a folder without tables, and `ImportError` without a library.
     """
@@ -153,7 +153,7 @@ def load(
         raise ImportError(f"load needs {' or '.join(wanted)}: pip install {wanted[0]}")
     path = Path(run)
     if not any(path.glob("*.csv*")):
-        raise FileNotFoundError(f"{path} is no results folder: it holds no CSV file")
+        raise FileNotFoundError(f"{path} is not a results folder: it holds no CSV file")
     return Run(path, library, superseded)
 
 
@@ -172,7 +172,7 @@ def _segments(folder: Path) -> dict[str, list[Path]]:
 
 
 def _first(frame: Any) -> list[Any]:
-    """What names the first row of a table."""
+    """The identity of the first row of a table."""
     return [frame[name].head(1).to_list() for name in ROW if name in frame.columns]
 
 

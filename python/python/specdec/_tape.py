@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 def is_tape(source: Any) -> TypeGuard[Union[str, os.PathLike[str]]]:
-    """Whether a file is meant, and not columns."""
+    """Whether the source is a file, and not columns."""
     return isinstance(source, (str, os.PathLike))
 
 
 def tape_bytes(source: str | os.PathLike[str]) -> tuple[str, bytes]:
-    """The name of a tape, and its lines, unpacked."""
+    """The name of a tape, and its lines, decompressed."""
     data = Path(source).read_bytes()
     name = os.fspath(source)
     if data[:2] == b"\x1f\x8b":
         return name, gzip.decompress(data)
     if data[:4] == b"PAR1":
         raise ValueError(
-            f"{name}: a tape as a Parquet file is read by the program alone: allowed are .jsonl and .jsonl.gz"
+            f"{name}: only the program reads tapes as Parquet: allowed are .jsonl and .jsonl.gz"
         )
     return name, data

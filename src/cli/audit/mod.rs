@@ -1,4 +1,4 @@
-//! `specdec audit`: whether texts of any decoder were drawn from the target's law.
+//! `specdec audit`: whether completions of any decoder were drawn from the target's distribution.
 
 mod planted;
 mod rounds;
@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use self::rounds::ToldRounds;
+use self::rounds::ReportedRounds;
 use self::scorer::Scorer;
 use self::seeds::SeedPairs;
 #[cfg(feature = "serve")]
@@ -24,60 +24,60 @@ use super::options::{ModelArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
 use crate::audit::{
-    AuditLimits, AuditReader, AuditedDraft, AuditedText, RoundAudit, RoundVerdict, TokenAudit,
+    AuditLimits, AuditReader, AuditedDraft, AuditedSequence, RoundAudit, RoundVerdict, TokenAudit,
 };
 use crate::draft::draft_sampling;
 use crate::exactness::mutants::Mutant;
-use crate::recording::{OutsideTexts, check_tokens, read_outside_texts};
+use crate::recording::{ExternalSequences, check_tokens, read_external_sequences};
 use crate::sampling::SamplingParams;
 use crate::shown;
-use crate::tape::{ChainLaw, Teacher};
+use crate::tape::{AcceptanceRule, Teacher};
 use crate::terminal::Progress;
 
 /// Options of `specdec audit`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  specdec audit texts.jsonl --target models/big --draft models/small
+  specdec audit completions.jsonl --target models/big --draft models/small
   specdec audit speculative.jsonl --plain plain.jsonl --target models/big
-  specdec audit texts.jsonl --url http://localhost:8000 --api vllm --tokens 200000 \\
+  specdec audit completions.jsonl --url http://localhost:8000 --api vllm --tokens 200000 \\
       --target models/big --draft models/small
-  specdec audit texts.jsonl --target-url http://localhost:8001 --api vllm
+  specdec audit completions.jsonl --target-url http://localhost:8001 --api vllm
   specdec tape import log.jsonl --format vllm --out their.tape.jsonl
 
-FILE has texts as JSON lines with prompt_ids, output_ids, sampling and seed, or is a tape.
-The target reads every text and tells the law of each token; bets on the laws of known
-bugs grow if the texts are not drawn from it, and the one that wins names the bug. --draft adds
-bets that need the draft model. Where this program cannot load the target, a server that tells
-log-probabilities takes its place (--target-url). docs/audit.md describes the bets and what the numbers mean. Fails
-if the texts are refuted.")]
+FILE has sequences as JSON lines with prompt_ids, output_ids, sampling and seed, or is a tape.
+The target reads every sequence and computes the distribution of each token. Bets on the
+distributions of known bugs grow if the completions are not drawn from the target's distribution.
+The winning bet names the bug. --draft adds bets that need the draft model. If this program cannot
+load the target, a server that reports log-probabilities can replace it (--target-url).
+docs/audit.md describes the bets and the numbers. Fails if the completions are refuted.")]
 pub(super) struct AuditArgs {
-    /// The texts of the decoder, or a tape of them; `specdec tape import` makes one from logs
+    /// The completions of the decoder, or a tape of them; `specdec tape import` makes one from logs
     file: PathBuf,
-    /// Texts of the same program without speculation: what they show is due to other arithmetic,
-    /// and nothing less is claimed
+    /// Completions of the same program without speculation: deviations that they show, too, are due
+    /// to rounding differences and do not count
     #[arg(long, value_name = "FILE")]
     plain: Option<PathBuf>,
-    /// Let bets know the rounds that the texts tell; only for rules that decide token by token,
-    /// such as rejection sampling, and not for block verification
+    /// Let bets use the ends of reported rounds; only for rules that decide token by token, such as
+    /// rejection sampling, and not for block verification
     #[arg(long)]
-    told_rounds: bool,
-    /// The rule of the decoder, by which told rounds are looked at
-    #[arg(long, value_name = "VERIFIER", default_value = ChainLaw::Token.verifier(), value_parser = rules())]
+    reported_rounds: bool,
+    /// The acceptance rule of the decoder, by which reported rounds are audited
+    #[arg(long, value_name = "VERIFIER", default_value = AcceptanceRule::Token.verifier(), value_parser = rules())]
     rule: String,
-    /// Logits that other arithmetic may reverse: a token with p = 0 whose logit is no further
-    /// below one with p > 0 is no evidence
+    /// Gap between logits that rounding differences may reverse: a token with p = 0 whose logit is
+    /// no further below one with p > 0 is no evidence
     #[arg(long, value_name = "GAP", default_value_t = 1e-3, value_parser = tie)]
     tie: f64,
-    /// The level of the verdict: how often exact texts may be refuted
+    /// The level of the verdict: the probability with which exact completions may be refuted
     #[arg(long, value_name = "P", default_value_t = 1e-3, value_parser = level)]
     level: f64,
-    /// How many tokens a round drafts, as many as are possible, separated by commas
+    /// Possible numbers of drafted tokens per round, separated by commas
     #[arg(long, short = 'k', value_name = "K,…", value_delimiter = ',', value_parser = count,
         default_value = "1,2,3,4,5,6,8")]
     num_speculative_tokens: Vec<usize>,
-    /// Audit texts of the same prompts, too, that this program makes with this known-wrong method
-    /// (see `specdec serve --mutant`), which the audit should refute
+    /// Also audit completions of the same prompts that this program generates with this known-wrong
+    /// method (see `specdec serve --mutant`); the audit should refute them
     #[arg(long, value_name = "NAME")]
     planted: Option<String>,
     /// Print one JSON object
@@ -99,7 +99,7 @@ fn level(text: &str) -> Result<f64, String> {
 }
 
 fn rules() -> PossibleValuesParser {
-    ChainLaw::ALL.map(ChainLaw::verifier).into()
+    AcceptanceRule::ALL.map(AcceptanceRule::verifier).into()
 }
 
 /// Parses a gap of logits.
@@ -108,28 +108,28 @@ fn tie(text: &str) -> Result<f64, String> {
     gap.ok_or_else(|| "allowed is a number from 0 to 100".to_owned())
 }
 
-/// Audits.
+/// Runs the command.
 pub(super) fn run(args: &AuditArgs) -> Result<()> {
     if args.num_speculative_tokens.iter().any(|k| !(1..=64).contains(k)) {
         bail!("--num-speculative-tokens: allowed are numbers from 1 to 64");
     }
-    if args.told_rounds && args.law() == ChainLaw::Block {
-        bail!("--told-rounds: the rounds of block verification tell of tokens to come");
+    if args.reported_rounds && args.rule() == AcceptanceRule::Block {
+        bail!("--reported-rounds: the rounds of block verification depend on tokens to come");
     }
     let planted = args.planted.as_deref().map(Mutant::of_any_models).transpose()?;
     args.check_sampling()?;
     let scorer = args.scorer()?;
     #[cfg(feature = "serve")]
     args.server.gather(&scorer, args.sampling.target()?, (&args.file, args.plain.as_deref()))?;
-    let own = read_outside_texts(&args.file)?;
-    let plain = args.plain.as_deref().map(read_outside_texts).transpose()?;
-    let told = ToldRounds::of(&own, args.only_k())?;
-    if args.told_rounds && told.shape.is_none() {
-        bail!("--told-rounds: {} does not tell where rounds ended", args.file.display());
+    let own = read_external_sequences(&args.file)?;
+    let plain = args.plain.as_deref().map(read_external_sequences).transpose()?;
+    let reported = ReportedRounds::of(&own, args.only_k())?;
+    if args.reported_rounds && reported.shape.is_none() {
+        bail!("--reported-rounds: {} does not show where rounds ended", args.file.display());
     }
     let found = args.audit(&args.file, &own, &scorer)?;
     let floor = match (&args.plain, &plain) {
-        (Some(file), Some(texts)) => args.audit(file, texts, &scorer)?,
+        (Some(file), Some(sequences)) => args.audit(file, sequences, &scorer)?,
         _ => Vec::new(),
     };
     let pairs = plain.as_ref().map(|plain| SeedPairs::of(&own, plain)).filter(SeedPairs::any);
@@ -138,12 +138,12 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     let planted = match (planted, &scorer) {
         (Some(mutant), Scorer::Models(pair)) => {
             let k = args.num_speculative_tokens.iter().copied().max().unwrap_or(1).min(PLANTED_K);
-            let texts = planted::planted(&mutant, pair, &own, k)?;
-            SamplingVerdict::of(&args.audit(&args.file, &texts, &scorer)?, &floor, limits)
+            let sequences = planted::planted(&mutant, pair, &own, k)?;
+            SamplingVerdict::of(&args.audit(&args.file, &sequences, &scorer)?, &floor, limits)
         }
         _ => Vec::new(),
     };
-    let rounds = told.in_words(args.only_k(), scorer.models().1.is_some());
+    let rounds = reported.in_words(args.only_k(), scorer.models().1.is_some());
     let report = ShownAudit { verdicts, rounds, seeds: pairs, planted };
     if args.json {
         output::write_json(&report)?;
@@ -151,12 +151,13 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
         output::write(&report.text()?)?;
     }
     if report.verdicts.iter().any(|shown| shown.verdict.refuted) {
-        bail!("{}: its texts are not drawn from the target's law", args.file.display());
+        let file = args.file.display();
+        bail!("{file}: its completions are not drawn from the target's distribution");
     }
     Ok(())
 }
 
-/// What was found for a sampling setting.
+/// The findings for a sampling setting.
 #[derive(Debug)]
 struct Audited {
     sampling: SamplingParams,
@@ -165,7 +166,7 @@ struct Audited {
 }
 
 impl AuditArgs {
-    /// Who tells the laws of the texts.
+    /// The source of the target's distributions.
     fn scorer(&self) -> Result<Scorer> {
         #[cfg(feature = "serve")]
         if let Some(scoring) = self.server.scoring() {
@@ -174,17 +175,23 @@ impl AuditArgs {
         Scorer::of_models(&self.models)
     }
 
-    /// Reads texts, one sampling setting after the other.
-    fn audit(&self, path: &Path, texts: &OutsideTexts, scorer: &Scorer) -> Result<Vec<Audited>> {
+    /// Reads sequences, one sampling setting after the other.
+    fn audit(
+        &self,
+        path: &Path,
+        sequences: &ExternalSequences,
+        scorer: &Scorer,
+    ) -> Result<Vec<Audited>> {
         let (target, draft) = scorer.models();
-        let (tape, drafting) = (&texts.tape, self.sampling.draft()?);
+        let (tape, drafting) = (&sequences.tape, self.sampling.draft()?);
         let k = self.only_k();
-        let told = ToldRounds::of(texts, k).with_context(|| path.display().to_string())?;
+        let reported =
+            ReportedRounds::of(sequences, k).with_context(|| path.display().to_string())?;
         for model in [Some(target), draft].into_iter().flatten() {
             check_tokens(tape, model.info())?;
         }
         tape.header.samplings.iter().try_for_each(|&sampling| scorer.check(sampling))?;
-        let mut progress = Progress::new("texts", tape.texts.len(), 0);
+        let mut progress = Progress::new("sequences", tape.sequences.len(), 0);
         let mut found = Vec::new();
         for (number, &sampling) in tape.header.samplings.iter().enumerate() {
             let teacher = Teacher::new(target)?;
@@ -197,18 +204,20 @@ impl AuditArgs {
             if !scorer.knows_raw_target() {
                 reader = reader.without_raw_target();
             }
-            reader.rounds = told.shape.map(|_| RoundAudit::new(self.law(), k));
-            reader.bets_know_rounds = self.told_rounds;
-            let texts = tape.texts.iter().zip(&told.rounds);
-            let mut texts = texts.filter(|(text, _)| text.sampling == number).collect::<Vec<_>>();
-            // Models keep what a text begins with for the next one.
-            texts.sort_by(|(a, _), (b, _)| a.prompt_tokens.cmp(&b.prompt_tokens));
-            for (text, rounds) in texts {
-                let place =
-                    || format!("prompt {}, repeat {}", shown::line(&text.prompt), text.repeat);
+            reader.rounds = reported.shape.map(|_| RoundAudit::new(self.rule(), k));
+            reader.bets_know_rounds = self.reported_rounds;
+            let sequences = tape.sequences.iter().zip(&reported.rounds);
+            let mut sequences =
+                sequences.filter(|(sequence, _)| sequence.sampling == number).collect::<Vec<_>>();
+            // Models reuse the prefix that two sequences in a row share.
+            sequences.sort_by(|(a, _), (b, _)| a.prompt_tokens.cmp(&b.prompt_tokens));
+            for (sequence, rounds) in sequences {
+                let place = || {
+                    format!("prompt {}, repeat {}", shown::line(&sequence.prompt), sequence.repeat)
+                };
                 let rounds = rounds.as_deref();
-                reader.read(AuditedText { text, rounds }).with_context(place)?;
-                progress.advance(&shown::line(&text.prompt));
+                reader.read(AuditedSequence { sequence, rounds }).with_context(place)?;
+                progress.advance(&shown::line(&sequence.prompt));
             }
             if reader.audit.tokens > 0 {
                 let rounds = reader.rounds.as_ref().and_then(RoundAudit::verdict);
@@ -216,12 +225,12 @@ impl AuditArgs {
             }
         }
         if found.is_empty() {
-            bail!("{} has no text: a log of rounds alone cannot be audited", path.display());
+            bail!("{} has no sequence: a log of rounds alone cannot be audited", path.display());
         }
         Ok(found)
     }
 
-    /// How many tokens each round drafts, if there is one answer.
+    /// How many tokens each round drafts, if there is only one possibility.
     fn only_k(&self) -> Option<usize> {
         match *self.num_speculative_tokens {
             [k] => Some(k),
@@ -229,12 +238,12 @@ impl AuditArgs {
         }
     }
 
-    fn law(&self) -> ChainLaw {
-        let named = ChainLaw::ALL.into_iter().find(|law| law.verifier() == self.rule);
-        named.unwrap_or(ChainLaw::Token)
+    fn rule(&self) -> AcceptanceRule {
+        let named = AcceptanceRule::ALL.into_iter().find(|rule| rule.verifier() == self.rule);
+        named.unwrap_or(AcceptanceRule::Token)
     }
 
-    /// Refuses settings of the target where texts have settings of their own.
+    /// Refuses settings of the target, since sequences have their own.
     fn check_sampling(&self) -> Result<()> {
         #[cfg(feature = "serve")]
         {
@@ -245,7 +254,7 @@ impl AuditArgs {
         }
         match self.sampling.target()?.changes().next() {
             Some((key, _)) => bail!(
-                "--{}: texts have sampling settings of their own; it is for --url",
+                "--{}: sequences have sampling settings of their own; it is for --url",
                 key.replace('_', "-")
             ),
             None => Ok(()),
@@ -253,5 +262,5 @@ impl AuditArgs {
     }
 }
 
-/// What a planted bug drafts per round at most, as servers do by default.
+/// Maximum number of tokens that a planted bug drafts per round, the default of servers.
 const PLANTED_K: usize = 4;

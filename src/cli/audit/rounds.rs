@@ -1,61 +1,61 @@
-//! The rounds that texts tell of.
+//! The reported rounds of sequences.
 
 use anyhow::{Result, bail};
 
-use crate::audit::{RoundShape, RoundVerdict, ToldCounts, ToldRound};
-use crate::recording::OutsideTexts;
+use crate::audit::{ReportedCounts, ReportedRound, RoundShape, RoundVerdict};
+use crate::recording::ExternalSequences;
 use crate::shown::{count, e_value};
 
-/// The rounds of texts.
+/// The rounds of sequences.
 #[derive(Debug)]
-pub(super) struct ToldRounds {
-    /// Those of each text, if it tells and the texts tell how they give tokens.
-    pub(super) rounds: Vec<Option<Vec<ToldRound>>>,
-    /// How they give tokens.
+pub(super) struct ReportedRounds {
+    /// Those of each sequence, if it reports them and their shape is known.
+    pub(super) rounds: Vec<Option<Vec<ReportedRound>>>,
+    /// How rounds produce tokens.
     pub(super) shape: Option<RoundShape>,
-    /// Whether every text that tells of rounds tells how many tokens they draft; `None` if none
-    /// tells of any.
+    /// Whether every sequence that reports rounds reports how many tokens they draft; `None` if no
+    /// sequence reports any.
     drafted: Option<bool>,
 }
 
-impl ToldRounds {
-    /// The rounds of texts; each drafts `k` tokens where it does not tell.
+impl ReportedRounds {
+    /// The rounds of sequences; each drafts `k` tokens where it reports no number.
     ///
     /// # Errors
     /// If a round accepts more than K tokens.
-    pub(super) fn of(texts: &OutsideTexts, k: Option<usize>) -> Result<Self> {
-        let counts = texts.tape.texts.iter().zip(&texts.told).map(|(text, told)| {
-            let accepted = told.accepted.as_deref()?;
-            let (drafted, tokens) = (told.drafted.as_deref(), text.tokens.len());
-            Some(ToldCounts { accepted, drafted, tokens })
-        });
+    pub(super) fn of(sequences: &ExternalSequences, k: Option<usize>) -> Result<Self> {
+        let counts =
+            sequences.tape.sequences.iter().zip(&sequences.reports).map(|(sequence, report)| {
+                let accepted = report.accepted.as_deref()?;
+                let (drafted, tokens) = (report.drafted.as_deref(), sequence.tokens.len());
+                Some(ReportedCounts { accepted, drafted, tokens })
+            });
         let all = counts.clone().flatten();
         let mut drafted = all.clone().next().map(|_| true);
-        for text in all.clone().filter(|text| text.drafted.is_none()) {
+        for sequence in all.clone().filter(|sequence| sequence.drafted.is_none()) {
             drafted = Some(false);
-            let most = text.accepted.iter().copied().max().unwrap_or(0);
+            let most = sequence.accepted.iter().copied().max().unwrap_or(0);
             if let Some(k) = k.filter(|k| most > *k) {
                 bail!("a round accepts {most} tokens: --num-speculative-tokens is {k}");
             }
         }
         let shape = RoundShape::of(all, k);
-        let rounds = counts.map(|text| Some(shape?.rounds(text?, k)));
+        let rounds = counts.map(|sequence| Some(shape?.rounds(sequence?, k)));
         Ok(Self { rounds: rounds.collect(), shape, drafted })
     }
 
-    /// How they give tokens, or why they are not looked at; `None` if texts do not tell of them.
+    /// How rounds produce tokens, or why they are not audited; `None` if no sequence reports any.
     pub(super) fn in_words(&self, k: Option<usize>, with_draft: bool) -> Option<&'static str> {
         let drafted = self.drafted?;
         Some(match self.shape {
             _ if !drafted && k.is_none() => {
-                "not looked at, since neither \"drafted\" nor one --num-speculative-tokens tells \
+                "not audited, since neither \"drafted\" nor a single --num-speculative-tokens says \
                  how many tokens they draft"
             }
-            None => "not looked at, since their counts do not tell which tokens they gave",
-            _ if !with_draft => "not looked at, since that needs the draft model (--draft)",
+            None => "not audited, since their counts do not show which tokens they produced",
+            _ if !with_draft => "not audited, since that needs the draft model (--draft)",
             Some(RoundShape { bonus: false, .. }) => {
-                "no token of the target's follows a draft that was accepted as a whole: the bonus \
-                 token is missing"
+                "no token of the target follows a fully accepted draft: the bonus token is missing"
             }
             Some(RoundShape { prompt_gives_one: true, .. }) => {
                 "the prompt's pass gives the first token, each round one more than it accepts"
@@ -65,7 +65,7 @@ impl ToldRounds {
     }
 }
 
-/// What rounds show.
+/// What rounds show, in words.
 pub(super) fn rounds_in_words(found: &RoundVerdict, level: f64) -> String {
     let reached = found.positions.iter().map(|at| at.reached).sum();
     let accepted = found.positions.iter().map(|at| at.accepted).sum::<usize>();

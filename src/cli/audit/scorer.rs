@@ -1,4 +1,4 @@
-//! Who tells the laws of the texts.
+//! The source of the target's distributions.
 
 use anyhow::Result;
 #[cfg(feature = "serve")]
@@ -14,19 +14,19 @@ use crate::sampling::SamplingParams;
 use crate::{
     cli::models::open_draft,
     cli::some_prompts::SomePrompts,
-    gather::{ScoredBy, ScoringServer},
+    gather::{ScoringServer, ScoringSettings},
     recording::TapePrompt,
 };
 
-/// Who tells them.
+/// Where the distributions come from.
 #[derive(Debug)]
 pub(super) enum Scorer {
-    /// Models of this program.
+    /// From models of this program.
     Models(Pair),
-    /// A server tells the target's.
+    /// The target's from a server.
     #[cfg(feature = "serve")]
     Server {
-        /// It.
+        /// The server.
         target: Box<ScoringServer>,
         /// The draft model, if one is named.
         draft: Option<Box<dyn LanguageModel>>,
@@ -42,18 +42,18 @@ impl Scorer {
         Ok(Self::Models(open_pair(args, false, args.draft.is_some())?.0))
     }
 
-    /// Asks a server for a first law, and loads the draft model if one is named.
+    /// Requests a first distribution from a server, and loads the draft model if one is named.
     ///
     /// # Errors
-    /// If the server does not tell laws, the draft model is missing or broken, or the two have
-    /// different vocabularies.
+    /// If the server does not report distributions, the draft model is missing or broken, or the
+    /// two have different vocabularies.
     #[cfg(feature = "serve")]
-    pub(super) fn of_server(scoring: ScoredBy<'_>, args: &ModelArgs) -> Result<Self> {
+    pub(super) fn of_server(scoring: ScoringSettings<'_>, args: &ModelArgs) -> Result<Self> {
         let draft = args.draft.as_ref().map(|_| open_draft(args)).transpose()?;
         let draft = draft.map(|(loaded, _)| loaded.model);
         let known = draft.as_ref().map(|draft| draft.info().vocab);
         let vocab = scoring.vocab.or(known);
-        let target = ScoredBy { vocab, ..scoring }.open().context("--target-url")?;
+        let target = ScoringSettings { vocab, ..scoring }.open().context("--target-url")?;
         let (own, known) = (target.info().vocab, known.unwrap_or(target.info().vocab));
         if own != known {
             bail!(
@@ -64,7 +64,7 @@ impl Scorer {
         Ok(Self::Server { target: Box::new(target), draft })
     }
 
-    /// Who tells the law of the texts, and the draft model, if it is known.
+    /// The model that gives the target's distributions, and the draft model, if it is known.
     pub(super) fn models(&self) -> (&dyn LanguageModel, Option<&dyn LanguageModel>) {
         match self {
             Self::Models(pair) => (&*pair.target.model, pair.draft_model()),
@@ -73,10 +73,10 @@ impl Scorer {
         }
     }
 
-    /// Checks that the law of texts with this sampling setting is known.
+    /// Checks that the distributions of completions with this sampling setting are known.
     ///
     /// # Errors
-    /// If it does not follow from what a server tells.
+    /// If they do not follow from what a server reports.
     pub(super) fn check(&self, sampling: SamplingParams) -> Result<()> {
         match self {
             Self::Models(_) => {
@@ -88,7 +88,7 @@ impl Scorer {
         }
     }
 
-    /// Whether the law before all processors is known, too.
+    /// Whether the distribution before all processors is known, too.
     pub(super) fn knows_raw_target(&self) -> bool {
         match self {
             Self::Models(_) => true,
@@ -100,7 +100,7 @@ impl Scorer {
     /// Prompts that leave room for `new` tokens.
     ///
     /// # Errors
-    /// If a file is missing or malformed, a server does not tell the tokens of a text, or no
+    /// If a file is missing or malformed, a server does not report the tokens of a prompt, or no
     /// prompt is left.
     #[cfg(feature = "serve")]
     pub(super) fn prompts(&self, prompts: &SomePrompts, new: usize) -> Result<Vec<TapePrompt>> {

@@ -1,4 +1,4 @@
-//! The options that name a server whose texts are audited.
+//! The options that name a server whose completions are audited.
 
 use std::path::Path;
 
@@ -9,35 +9,35 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use super::scorer::Scorer;
 use crate::cli::options::count;
 use crate::cli::some_prompts::SomePrompts;
-use crate::gather::{Gathering, NamedServer, SERVER_APIS, ScoredBy};
+use crate::gather::{Gathering, NamedServer, SERVER_APIS, ScoringSettings};
 use crate::recording::TapePrompt;
 use crate::sampling::SamplingParams;
 
-/// A server, and what it is asked for.
+/// A server, and what to request from it.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
 pub(super) struct AuditedServer {
-    /// Ask the server at this address for texts, and append them to FILE; what FILE has already
-    /// is not asked for again
+    /// Request completions from the server at this address, and append them to FILE; completions
+    /// that FILE has already are not requested again
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Ask this server for the texts of --plain: the same engine without speculation
+    /// Request the completions of --plain from this server: the same engine without speculation
     #[arg(long, value_name = "URL", requires = "url", requires = "plain")]
     plain_url: Option<String>,
-    /// Let this server tell the laws of the texts, in the place of --target: the same engine
-    /// without speculation, whose models need not be known here
+    /// Let this server compute the target's distributions instead of --target: the same engine
+    /// without speculation, whose models need not be available here
     #[arg(long, value_name = "URL",
         conflicts_with_all = ["target", "planted", "vocabulary", "chat"])]
     target_url: Option<String>,
-    /// Log-probabilities of each token to ask --target-url for; N are enough for texts with a
-    /// top_k up to N and no penalties [default: those of the whole vocabulary]
+    /// Number of log-probabilities of each token to request from --target-url; N suffice for
+    /// completions with a top_k up to N and no penalties [default: those of the whole vocabulary]
     #[arg(long, value_name = "N", requires = "target_url", value_parser = count)]
     logprobs: Option<usize>,
-    /// Tokens in the vocabulary of --target-url [default: those of --draft, or as many as it
-    /// tells]
+    /// Size of the vocabulary of --target-url [default: that of --draft, or as many tokens as the
+    /// server reports]
     #[arg(long, value_name = "N", requires = "target_url", value_parser = count)]
     vocab_size: Option<usize>,
-    /// Which requests it understands
+    /// The protocol that the server speaks
     #[arg(long, value_name = "NAME", default_value = SERVER_APIS[0].name, value_parser = apis())]
     api: String,
     /// Name of the model in requests [default: the first that the server lists]
@@ -46,19 +46,19 @@ pub(super) struct AuditedServer {
     /// Bearer token of the server
     #[arg(long, value_name = "KEY", env = "SPECDEC_API_KEY", hide_env_values = true)]
     api_key: Option<String>,
-    /// Tokens to ask for; prompts are repeated with further seeds
+    /// Number of tokens to request; prompts are repeated with further seeds
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = count)]
     tokens: usize,
-    /// Tokens of a text at most
+    /// Maximum number of tokens of a completion
     #[arg(long, short = 'n', value_name = "N", default_value_t = 64, value_parser = count)]
     max_tokens: usize,
-    /// Seed of the first text of each prompt
+    /// Seed of the first completion of each prompt
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Requests at a time
+    /// Number of concurrent requests
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = count)]
     concurrency: usize,
-    /// Requests per second at most
+    /// Maximum number of requests per second
     #[arg(long, value_name = "X")]
     rate: Option<f64>,
     #[command(flatten)]
@@ -97,7 +97,7 @@ impl AuditedServer {
         Ok(())
     }
 
-    /// Asks the servers for the texts that the files do not have yet.
+    /// Requests the completions that the files do not have yet.
     ///
     /// # Errors
     /// If a server does not answer, or a file cannot be written.
@@ -145,9 +145,9 @@ impl AuditedServer {
         }
     }
 
-    /// The server that tells the laws, if one is named.
-    pub(super) fn scoring(&self) -> Option<ScoredBy<'_>> {
-        Some(ScoredBy {
+    /// The server that computes the target's distributions, if one is named.
+    pub(super) fn scoring(&self) -> Option<ScoringSettings<'_>> {
+        Some(ScoringSettings {
             server: self.named(self.target_url.as_deref()?),
             vocab: self.vocab_size,
             logprobs: self.logprobs,

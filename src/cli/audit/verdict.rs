@@ -17,24 +17,24 @@ use crate::shown::{self, count, e_value};
 pub(super) struct ShownAudit {
     /// By sampling setting.
     pub(super) verdicts: Vec<SamplingVerdict>,
-    /// How rounds give tokens, or why they were not looked at, if texts tell of them.
+    /// How rounds produce tokens, or why they were not audited, if sequences report them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rounds: Option<&'static str>,
-    /// Texts with the seeds of texts without speculation.
+    /// Completions with the seeds of completions without speculation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seeds: Option<SeedPairs>,
-    /// What was found of texts with a planted bug.
+    /// The verdicts on completions with a planted bug.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) planted: Vec<SamplingVerdict>,
 }
 
-/// The verdict on the texts with a sampling setting.
+/// The verdict on the completions with a sampling setting.
 #[derive(Debug, Serialize)]
 pub(super) struct SamplingVerdict {
     sampling: SamplingParams,
     #[serde(flatten)]
     pub(super) verdict: AuditVerdict,
-    /// The first token that the target's law does not have.
+    /// The first token with p = 0.
     first_impossible: Option<String>,
     /// What rounds show.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,7 +42,7 @@ pub(super) struct SamplingVerdict {
 }
 
 impl SamplingVerdict {
-    /// The verdicts, by sampling setting; `floor` has what texts without speculation show.
+    /// The verdicts by sampling setting; `floor` has the findings without speculation.
     pub(super) fn of(own: &[Audited], floor: &[Audited], limits: AuditLimits) -> Vec<Self> {
         let verdict = |found: &Audited| {
             let plain = floor.iter().find(|plain| plain.sampling == found.sampling);
@@ -51,7 +51,7 @@ impl SamplingVerdict {
                 let ImpossibleToken { prompt, repeat, at, token, gap } = first;
                 let prompt = shown::line(prompt);
                 format!(
-                    "{token} at place {at} of prompt {prompt}, repeat {repeat}, whose logit is \
+                    "{token} at position {at} of prompt {prompt}, repeat {repeat}, whose logit is \
                      {gap:.3} too low"
                 )
             });
@@ -63,10 +63,10 @@ impl SamplingVerdict {
 
     fn sentence(&self) -> String {
         let Self { sampling, verdict, first_impossible, .. } = self;
-        let texts = format!(
+        let completions = format!(
             "{} of {} at {}",
             count(verdict.tokens, "token"),
-            count(verdict.texts, "text"),
+            count(verdict.sequences, "completion"),
             sampling.words()
         );
         let plain = verdict.plain_log10_e.map(|e| format!("; without speculation {}", e_value(e)));
@@ -81,7 +81,7 @@ impl SamplingVerdict {
         });
         let impossible = impossible.unwrap_or_default();
         let word = if verdict.refuted { "refuted" } else { "not refuted" };
-        format!("{word} at level {}: {texts}, {e}{ties}{impossible}", verdict.level)
+        format!("{word} at level {}: {completions}, {e}{ties}{impossible}", verdict.level)
     }
 }
 
@@ -94,7 +94,7 @@ impl ShownAudit {
         let planted = self.planted.iter().map(|found| {
             let bug =
                 found.verdict.bug.map_or(String::new(), |bug| format!(", it looks like {bug}"));
-            Ok(format!("texts with the planted bug: {}{bug}\n", found.sentence()))
+            Ok(format!("completions with the planted bug: {}{bug}\n", found.sentence()))
         });
         verdicts.chain(rounds).chain(seeds.map(Ok)).chain(planted).collect()
     }
@@ -109,7 +109,7 @@ impl SamplingVerdict {
         }
         writeln!(
             text,
-            "\nbug                        log10 e  strength  TV of it  TV is below  TV noticed"
+            "\nbug                        log10 e  strength        TV     TV bound  detectable"
         )?;
         for bet in &verdict.bets {
             let number = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.4}"));

@@ -1,4 +1,4 @@
-//! `specdec forecast`: what drafts would give, from a tape.
+//! `specdec forecast`: the acceptance and speed of drafts, from a tape.
 
 mod paste;
 mod table;
@@ -21,7 +21,7 @@ use crate::forecasting::{
 };
 use crate::recording::read_tape_file;
 use crate::report;
-use crate::tape::{MOST_SIBLINGS, SiblingKind, Tape};
+use crate::tape::{MAX_SIBLINGS, SiblingKind, Tape};
 
 /// Options of `specdec forecast`.
 #[derive(Debug, Args)]
@@ -32,10 +32,10 @@ Examples:
   specdec forecast 01.tape.jsonl --costs h100.csv --batch 1,8,32,128 --context 500,8000
   specdec forecast 01.tape.jsonl --against results/01-draft-length/2026-01-31-some-cpu-2c
 
-Computes from the texts of a tape what every drafter that has read them, every rule for chains and
-every K up to 16 would accept. The expectation over all drafts is exact; the intervals are those
-over prompts. With the costs of passes, measured by `specdec bench --costs` here or on any other
-machine, it tells what is fastest. docs/tape.md describes the files.")]
+Computes from a tape what every drafter that has scored it, every rule for chains and every K up to
+16 would accept. The expectation over all drafts is exact; the intervals are over prompts. With the
+costs of passes, measured by `specdec bench --costs` here or on another machine, it shows what is
+fastest. docs/tape.md describes the files.")]
 pub(super) struct ForecastArgs {
     /// The tape, plain or compressed
     tape: PathBuf,
@@ -46,27 +46,27 @@ pub(super) struct ForecastArgs {
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1",
         requires = "costs", value_parser = count)]
     batch: Vec<usize>,
-    /// Tokens before each pass, as many as wanted [default: those that the texts have]
+    /// Tokens before each pass, separated by commas [default: the actual context of each token]
     #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "costs",
         value_parser = count)]
     context: Vec<usize>,
-    /// Also forecast trees with as many children per node, by depth; repeatable
+    /// Also forecast trees with these numbers of children per node, by depth; repeatable
     #[arg(long, value_name = "N,N,…")]
     tree: Vec<String>,
-    /// How siblings of these trees are chosen
+    /// How the siblings of these trees are chosen
     #[arg(long, value_name = "NAME", default_value = SiblingKind::Independent.name(),
         value_parser = named(SiblingKind::ALL, SiblingKind::name))]
     siblings: SiblingKind,
     /// Write one row per drafter, rule, K, sampling setting, batch and context
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Compare the forecasts with what a run measured
+    /// Compare the forecasts with the measurements of a run
     #[arg(long, value_name = "RUN")]
     against: Option<PathBuf>,
     /// Write one row per cell of that run
     #[arg(long, value_name = "FILE", requires = "against")]
     against_csv: Option<PathBuf>,
-    /// Print the best way to decode as settings of another program or of an experiment
+    /// Print the best configuration as settings of another program or of an experiment
     #[arg(long, value_name = "PROGRAM", conflicts_with = "json")]
     paste: Option<Paste>,
     /// Print one JSON object
@@ -74,10 +74,10 @@ pub(super) struct ForecastArgs {
     json: bool,
 }
 
-/// The K of which tunings tell where no costs say which is best.
-const USUAL_K: usize = 4;
+/// The K of tunings if no costs say which K is best.
+const DEFAULT_K: usize = 4;
 
-/// What is known.
+/// The forecasts, and what they were computed from.
 #[derive(Debug)]
 struct Forecasts {
     tape: Tape,
@@ -101,7 +101,7 @@ struct ForecastReport<'a> {
     gaps: &'a [ForecastGap],
 }
 
-/// The best way to decode with a sampling setting.
+/// The best configuration with a sampling setting.
 #[derive(Debug, Serialize)]
 struct BestRow {
     verdict: ForecastVerdict,
@@ -109,7 +109,7 @@ struct BestRow {
     row: ForecastRow,
 }
 
-/// Forecasts.
+/// Runs the command.
 pub(super) fn run(args: &ForecastArgs) -> Result<()> {
     let found = Forecasts::new(args)?;
     let rows = found.cells.iter();
@@ -153,32 +153,29 @@ impl Forecasts {
         let costed = costs.as_ref().map(|table| Costed { table, settings: &settings });
         let trees = args.trees()?;
         let cells = forecast_cells(&tape, &trees, costed.as_ref());
-        if let Some(tree) = trees.iter().find(|tree| !told(&cells, tree)) {
+        if let Some(tree) = trees.iter().find(|tree| !covered(&cells, tree)) {
             bail!(
-                "--tree {}: the tape does not tell of such siblings; `specdec tape score --overlap` \
-                 records up to {MOST_SIBLINGS} independent ones, 2 distinct ones and any top_k",
+                "--tree {}: the tape does not cover such siblings; `specdec tape score --overlap` \
+                 records up to {MAX_SIBLINGS} independent ones, 2 distinct ones and any top_k",
                 tree.describe()
             );
         }
         if cells.is_empty() && !tape.logs.is_empty() {
             bail!(
-                "{} holds nothing but rounds, from which other drafts do not follow: `specdec \
-                 simulate` reads them",
+                "{} holds only rounds, which give no forecast of other drafts: `specdec simulate` \
+                 reads them",
                 args.tape.display()
             );
         }
         if cells.is_empty() {
-            bail!(
-                "{} holds nothing that a drafter said of its texts: `specdec tape score` lets one \
-                 read them",
-                args.tape.display()
-            );
+            bail!("{} holds no scores: `specdec tape score` computes them", args.tape.display());
         }
         let gaps = match &args.against {
             Some(run) => gaps(&tape, &cells, &report::load(run)?)?,
             None => Vec::new(),
         };
-        let k = costs.as_ref().and_then(|_| best(&cells, 0)).map_or(USUAL_K, |cell| cell.way.k);
+        let k =
+            costs.as_ref().and_then(|_| best(&cells, 0)).map_or(DEFAULT_K, |cell| cell.config.k);
         let (tuned, nearer) = (tuned_drafts(&tape, &cells, k), nearer_drafts(&tape, k));
         let doubts = doubts(&tape);
         Ok(Self { tape, doubts, costs, settings, cells, gaps, tuned, nearer })
@@ -191,13 +188,13 @@ impl Forecasts {
     }
 
     fn best(&self, sampling: usize, setting: usize) -> Option<&ForecastCell> {
-        best(self.cells.iter().filter(|cell| cell.way.sampling == sampling), setting)
+        best(self.cells.iter().filter(|cell| cell.config.sampling == sampling), setting)
     }
 }
 
-/// Whether some drafter has drafted this tree.
-fn told(cells: &[ForecastCell], tree: &TreeShape) -> bool {
-    cells.iter().any(|cell| cell.way.tree.as_ref() == Some(tree))
+/// Whether a drafter has a forecast with this tree.
+fn covered(cells: &[ForecastCell], tree: &TreeShape) -> bool {
+    cells.iter().any(|cell| cell.config.tree.as_ref() == Some(tree))
 }
 
 impl ForecastArgs {
@@ -217,7 +214,7 @@ impl ForecastArgs {
     }
 }
 
-/// Reads costs that are enough for the drafters of a tape.
+/// Reads costs, and checks that they suffice for the drafters of a tape.
 fn costs(file: &Path, tape: &Tape) -> Result<CostTable> {
     let costs = CostTable::read(file)?;
     let with_model = tape.drafters.iter().any(|drafter| drafter.model.is_some());

@@ -1,4 +1,4 @@
-//! The best way to decode, as settings of other programs.
+//! The best configuration, as settings of other programs.
 
 use std::fmt::Write;
 
@@ -7,12 +7,12 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::Forecasts;
-use crate::forecasting::{DecodedWay, ForecastCell, MOST_K, best};
+use crate::forecasting::{DecodingConfig, ForecastCell, MAX_K, best};
 use crate::recording::MODEL;
 use crate::statistics::Ratio;
-use crate::tape::ChainLaw;
+use crate::tape::AcceptanceRule;
 
-/// Whose settings.
+/// The program whose settings to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Paste {
     /// --speculative-config of vLLM, with K by batch size if there are several batches
@@ -26,13 +26,13 @@ pub(super) enum Paste {
 }
 
 impl Paste {
-    /// The text to paste.
+    /// The settings to paste.
     ///
     /// # Errors
-    /// If the program has nothing like the best drafter.
+    /// If the program has no such drafter.
     pub(super) fn text(self, found: &Forecasts) -> Result<String> {
-        // Of the programs none takes the shape of a tree as forecast here.
-        let chains = found.cells.iter().filter(|cell| cell.way.tree.is_none());
+        // No other program takes the shapes of trees that are forecast here.
+        let chains = found.cells.iter().filter(|cell| cell.config.tree.is_none());
         let cell = best(chains, 0).context("there is no forecast of chains")?;
         Ok(match self {
             Self::Vllm => serde_json::to_string(&vllm(found, cell)?)? + "\n",
@@ -45,7 +45,7 @@ impl Paste {
 
 /// The drafter of a cell, and the name of its model.
 fn drafter<'f>(found: &'f Forecasts, cell: &ForecastCell) -> (&'f str, &'f str) {
-    let drafter = &found.tape.drafters[cell.way.drafter];
+    let drafter = &found.tape.drafters[cell.config.drafter];
     (&drafter.drafter, drafter.model_name())
 }
 
@@ -56,13 +56,13 @@ fn vllm(found: &Forecasts, cell: &ForecastCell) -> Result<Value> {
             "method": "draft_model",
             "model": model,
             "draft_sample_method": "probabilistic",
-            "rejection_sample_method": match cell.way.law {
-                ChainLaw::Block => "block",
-                ChainLaw::Token | ChainLaw::Match | ChainLaw::Race => "standard",
+            "rejection_sample_method": match cell.config.rule {
+                AcceptanceRule::Block => "block",
+                AcceptanceRule::Token | AcceptanceRule::Match | AcceptanceRule::Race => "standard",
             },
         }),
         "prompt_lookup" => {
-            let params = &found.tape.drafters[cell.way.drafter].params;
+            let params = &found.tape.drafters[cell.config.drafter].params;
             let set = |key: &str| params.iter().find(|(own, _)| *own == key).map(|(_, v)| v);
             json!({
                 "method": "ngram",
@@ -75,24 +75,26 @@ fn vllm(found: &Forecasts, cell: &ForecastCell) -> Result<Value> {
     };
     let speedup = |at: usize, cell: &ForecastCell| cell.speedup(at).and_then(|ratio| ratio.value());
     let pays = |at: usize, own: &ForecastCell| speedup(at, own).is_none_or(|times| times > 1.0);
-    config["num_speculative_tokens"] = json!(cell.way.k);
-    let same = |own: &&ForecastCell| DecodedWay { k: cell.way.k, ..own.way.clone() } == cell.way;
+    config["num_speculative_tokens"] = json!(cell.config.k);
+    let same = |own: &&ForecastCell| {
+        DecodingConfig { k: cell.config.k, ..own.config.clone() } == cell.config
+    };
     let context = found.settings.first().and_then(|setting| setting.context);
     let row = found.settings.iter().enumerate().filter(|(_, setting)| setting.context == context);
     let steps = row.filter_map(|(at, setting)| {
         let own = best(found.cells.iter().filter(same), at)?;
-        Some((setting.batch, if pays(at, own) { own.way.k } else { 0 }))
+        Some((setting.batch, if pays(at, own) { own.config.k } else { 0 }))
     });
     let mut steps = steps.collect::<Vec<_>>();
     steps.sort_unstable();
     if steps.len() > 1 {
         let ends =
             steps.iter().skip(1).map(|(batch, _)| batch - 1).chain([steps[steps.len() - 1].0]);
-        // A batch between two that were asked for has the K of the smaller one.
+        // A batch between two given ones has the K of the smaller one.
         let first = [1].into_iter().chain(steps.iter().skip(1).map(|(batch, _)| *batch));
         let table = first.zip(ends).zip(&steps).map(|((lo, hi), (_, k))| json!([lo, hi, k]));
         config["num_speculative_tokens_per_batch_size"] = table.collect();
-        let most = steps.iter().map(|(_, k)| *k).max().unwrap_or(cell.way.k);
+        let most = steps.iter().map(|(_, k)| *k).max().unwrap_or(cell.config.k);
         config["num_speculative_tokens"] = json!(most);
     }
     Ok(config)
@@ -103,7 +105,7 @@ fn llama_cpp(found: &Forecasts, cell: &ForecastCell) -> Result<String> {
     if name != MODEL {
         bail!("llama.cpp's server drafts with a model: the best drafter here is \"{name}\"");
     }
-    let k = cell.way.k;
+    let k = cell.config.k;
     Ok(format!("--model-draft {model} --draft-max {k} --draft-min {k} --draft-p-min 0\n"))
 }
 
@@ -121,7 +123,7 @@ fn profile(found: &Forecasts, cell: &ForecastCell) -> Value {
     let by_k = found
         .cells
         .iter()
-        .filter(|own| DecodedWay { k: cell.way.k, ..own.way.clone() } == cell.way);
+        .filter(|own| DecodingConfig { k: cell.config.k, ..own.config.clone() } == cell.config);
     let by_k = by_k.map(|own| own.block_efficiency().value()).collect::<Vec<_>>();
     let (name, model) = drafter(found, cell);
     let tau = cell.block_efficiency();
@@ -131,12 +133,12 @@ fn profile(found: &Forecasts, cell: &ForecastCell) -> Value {
         "method": name,
         "draft_checkpoint": model,
         "target_model": found.tape.header.target.name,
-        "num_speculative_tokens": cell.way.k,
-        "block_size": cell.way.k + 1,
-        "max_supported_k": found.tape.drafters[cell.way.drafter].most.unwrap_or(MOST_K),
-        "verification_method": match cell.way.law {
-            ChainLaw::Block => "block",
-            ChainLaw::Token | ChainLaw::Match | ChainLaw::Race => "longest_prefix",
+        "num_speculative_tokens": cell.config.k,
+        "block_size": cell.config.k + 1,
+        "max_supported_k": found.tape.drafters[cell.config.drafter].most.unwrap_or(MAX_K),
+        "verification_method": match cell.config.rule {
+            AcceptanceRule::Block => "block",
+            AcceptanceRule::Token | AcceptanceRule::Match | AcceptanceRule::Race => "longest_prefix",
         },
         "conditional_accept_rates": survival.iter().map(value).collect::<Vec<_>>(),
         "conditional_accept_rates_95": survival.iter().map(interval).collect::<Vec<_>>(),
@@ -147,8 +149,8 @@ fn profile(found: &Forecasts, cell: &ForecastCell) -> Value {
         "accept_length_by_k": by_k,
         "measurement_conditions": {
             "source": "specdec forecast",
-            "sampling": found.tape.header.samplings[cell.way.sampling],
-            "texts": cell.texts,
+            "sampling": found.tape.header.samplings[cell.config.sampling],
+            "texts": cell.sequences,
             "prompts": cell.prompts.len(),
         },
     })
@@ -156,17 +158,17 @@ fn profile(found: &Forecasts, cell: &ForecastCell) -> Value {
 
 fn experiment(found: &Forecasts, cell: &ForecastCell) -> Result<String> {
     let (name, model) = drafter(found, cell);
-    let sampling = &found.tape.header.samplings[cell.way.sampling];
-    let params = &found.tape.drafters[cell.way.drafter].params;
+    let sampling = &found.tape.header.samplings[cell.config.sampling];
+    let params = &found.tape.drafters[cell.config.drafter].params;
     let mut text = String::new();
-    writeln!(text, "question = \"Is the forecast of the tape what is measured here?\"")?;
+    writeln!(text, "question = \"Does the measurement here agree with the tape's forecast?\"")?;
     writeln!(text, "target = {}", json!(found.tape.header.target.name))?;
     if !model.is_empty() {
         writeln!(text, "draft = {}", json!(model))?;
     }
     writeln!(text, "prompts = [\"code\", \"docs\", \"edits\"]\nmax_tokens = 64\n\n[sweep]")?;
-    writeln!(text, "drafter = {}\nverifier = {}", json!(name), json!(cell.way.law.verifier()))?;
-    let around = [cell.way.k.saturating_sub(1), cell.way.k, cell.way.k + 1];
+    writeln!(text, "drafter = {}\nverifier = {}", json!(name), json!(cell.config.rule.verifier()))?;
+    let around = [cell.config.k.saturating_sub(1), cell.config.k, cell.config.k + 1];
     let around = around.into_iter().filter(|k| *k > 0).collect::<Vec<_>>();
     writeln!(text, "num_speculative_tokens = {}", json!(around))?;
     writeln!(text, "temperature = {}", sampling.temperature)?;

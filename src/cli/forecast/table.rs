@@ -6,11 +6,11 @@ use anyhow::Result;
 
 use super::Forecasts;
 use crate::forecasting::{
-    DraftedRound, ForecastCell, ForecastVerdict, MOST_K, NearerDraft, best, verdict,
+    DraftedRound, ForecastCell, ForecastVerdict, MAX_K, NearerDraft, best, verdict,
 };
 use crate::shown::{self, count};
 use crate::statistics::{Ratio, median};
-use crate::tape::{ChainLaw, Tape};
+use crate::tape::{AcceptanceRule, Tape};
 
 /// The forecasts as text.
 pub(super) struct ForecastText<'a>(pub(super) &'a Forecasts);
@@ -24,13 +24,13 @@ impl ForecastText<'_> {
             writeln!(text, "doubt: {sampling}, {}: {doubt}", self.drafter(doubt.drafter))?;
         }
         let bests = self.0.bests(0);
-        // Without costs all sampling settings have one verdict.
-        let told = if self.0.costs.is_some() { bests.len() } else { 1 };
-        for cell in bests.into_iter().take(told) {
+        // Without costs all sampling settings have the same verdict.
+        let sentences = if self.0.costs.is_some() { bests.len() } else { 1 };
+        for cell in bests.into_iter().take(sentences) {
             let sampling = self.0.costs.iter().map(|_| format!("{}: ", self.sampling(cell)));
             writeln!(text, "{}{}", sampling.collect::<String>(), sentence(cell))?;
         }
-        self.ways(&mut text)?;
+        self.configs(&mut text)?;
         self.grid(&mut text)?;
         self.tuned(&mut text)?;
         self.nearer(&mut text)?;
@@ -39,66 +39,67 @@ impl ForecastText<'_> {
     }
 
     fn sampling(&self, cell: &ForecastCell) -> String {
-        self.0.tape.header.samplings[cell.way.sampling].words()
+        self.0.tape.header.samplings[cell.config.sampling].words()
     }
 
     fn drafter(&self, drafter: usize) -> String {
         shown::line(&self.0.tape.drafters[drafter].describe())
     }
 
-    /// What each sampling setting, drafter and rule gives: with costs at the best K, without
-    /// them at several.
-    fn ways(&self, text: &mut String) -> Result<()> {
+    /// The results of each sampling setting, drafter and rule: at the best K with costs, at several
+    /// K without them.
+    fn configs(&self, text: &mut String) -> Result<()> {
         let timed = self.0.costs.is_some();
         let head = if timed {
             " K  tokens per round        accepted  conditional  speedup".to_owned()
         } else {
-            let ks = TOLD.map(|k| format!("K = {k:<14}"));
+            let ks = SHOWN_KS.map(|k| format!("K = {k:<14}"));
             format!("tokens per round: {}acceptance", ks.concat())
         };
         writeln!(text, "\n{head}")?;
-        let key = |cell: &ForecastCell| (cell.way.sampling, cell.way.drafter);
+        let key = |cell: &ForecastCell| (cell.config.sampling, cell.config.drafter);
         for group in self.0.cells.chunk_by(|a, b| key(a) == key(b)) {
             writeln!(
                 text,
                 "{}, {}:",
                 self.sampling(&group[0]),
-                self.drafter(group[0].way.drafter)
+                self.drafter(group[0].config.drafter)
             )?;
             let mut last = String::new();
-            for law in [ChainLaw::Token, ChainLaw::Block] {
-                let chain = |cell: &&ForecastCell| cell.way.tree.is_none() && cell.way.law == law;
+            for rule in [AcceptanceRule::Token, AcceptanceRule::Block] {
+                let chain =
+                    |cell: &&ForecastCell| cell.config.tree.is_none() && cell.config.rule == rule;
                 let own = group.iter().filter(chain);
                 let line = if timed { at_best(own) } else { at_several(own) };
                 // Where q is one-hot, all rules accept the same.
                 if line != last {
-                    writeln!(text, "{line}  {}", law.verifier())?;
+                    writeln!(text, "{line}  {}", rule.verifier())?;
                 }
                 last = line;
             }
             for cell in group {
-                let Some(tree) = &cell.way.tree else { continue };
+                let Some(tree) = &cell.config.tree else { continue };
                 writeln!(text, "{}  tree {}", at_best([cell].into_iter()), tree.describe())?;
             }
         }
         Ok(())
     }
 
-    /// The best K by batch and context, and from where none pays.
+    /// The best K by batch and context, and the batch from which no K pays.
     fn grid(&self, text: &mut String) -> Result<()> {
         let Forecasts { settings, costs: Some(costs), cells, tape, .. } = self.0 else {
             return Ok(());
         };
         if let [one] = settings[..] {
             let context = one.context.unwrap_or_default();
-            let alpha = costs.break_even(MOST_K - 1, (context, one.batch));
+            let alpha = costs.break_even(MAX_K - 1, (context, one.batch));
             let alpha = alpha.map(|alpha| format!("break-even at alpha = {alpha:.3}"));
             let none = || "no K is faster, even if every token is accepted".to_owned();
             writeln!(text, "{}", alpha.unwrap_or_else(none))?;
             return Ok(());
         }
         for sampling in 0..tape.header.samplings.len() {
-            let own = || cells.iter().filter(move |cell| cell.way.sampling == sampling);
+            let own = || cells.iter().filter(move |cell| cell.config.sampling == sampling);
             if own().next().is_none() {
                 continue;
             }
@@ -112,7 +113,7 @@ impl ForecastText<'_> {
                     let Some(cell) = best(own(), at) else { continue };
                     let speedup = cell.speedup(at).and_then(|ratio| ratio.value());
                     let speedup = speedup.unwrap_or_default();
-                    let k = if speedup > 1.0 { cell.way.k } else { 0 };
+                    let k = if speedup > 1.0 { cell.config.k } else { 0 };
                     write!(text, "  batch {}: {k} ({speedup:.2})", setting.batch)?;
                 }
                 let ends = (row.iter().map(|s| s.batch).min(), row.iter().map(|s| s.batch).max());
@@ -172,34 +173,34 @@ impl ForecastText<'_> {
         let apart = gaps.iter().map(|gap| (gap.ratio - 1.0).abs()).collect::<Vec<_>>();
         writeln!(
             text,
-            "\nbeside the run: {}, median gap of tokens per round {:.2} %; {inside} of {} 99 % \
-             intervals of the ratio hold 1",
+            "\ncompared with the run: {}, median gap of tokens per round {:.2} %; {inside} of {} \
+             99 % intervals of the ratio hold 1",
             count(gaps.len(), "cell"),
             100.0 * median(&apart).unwrap_or_default(),
             judged.len()
         )?;
         let greedy = gaps.iter().filter_map(|gap| Some((gap.texts, gap.differing?)));
-        let (texts, differing) = greedy.fold((0, 0), |sum, (a, b)| (sum.0 + a, sum.1 + b));
-        if texts > 0 {
+        let (generations, differing) = greedy.fold((0, 0), |sum, (a, b)| (sum.0 + a, sum.1 + b));
+        if generations > 0 {
             writeln!(
                 text,
                 "at T = 0: {differing} of {} have other rounds or accepted tokens than forecast",
-                count(texts, "generation")
+                count(generations, "generation")
             )?;
         }
         Ok(())
     }
 }
 
-/// The values of K of which forecasts without costs tell.
-const TOLD: [usize; 4] = [1, 2, 4, 8];
+/// The values of K that are shown without costs.
+const SHOWN_KS: [usize; 4] = [1, 2, 4, 8];
 
 fn at_best<'c>(cells: impl Iterator<Item = &'c ForecastCell>) -> String {
     let Some(cell) = best(cells, 0) else { return String::new() };
     let speedup = cell.speedup(0).as_ref().map_or_else(|| "-".to_owned(), shown_ratio);
     format!(
         "{:2}  {:22}  {:>8}  {:>11}  {speedup:22}",
-        cell.way.k,
+        cell.config.k,
         shown_ratio(&cell.block_efficiency()),
         number(&cell.acceptance_rate()),
         number(&cell.conditional_acceptance()),
@@ -207,7 +208,7 @@ fn at_best<'c>(cells: impl Iterator<Item = &'c ForecastCell>) -> String {
 }
 
 fn at_several<'c>(cells: impl Iterator<Item = &'c ForecastCell>) -> String {
-    let cells = cells.filter(|cell| TOLD.contains(&cell.way.k)).collect::<Vec<_>>();
+    let cells = cells.filter(|cell| SHOWN_KS.contains(&cell.config.k)).collect::<Vec<_>>();
     let tau = |cell: &&ForecastCell| {
         let tau = cell.block_efficiency();
         let interval = tau.interval().map(|i| format!(" [{:.2}, {:.2}]", i.lo, i.hi));
@@ -224,33 +225,33 @@ fn totals<'c>(
     tape: &Tape,
     cells: impl Iterator<Item = &'c ForecastCell>,
 ) -> Vec<(f64, Vec<(DraftedRound, f64)>)> {
-    let with_model = |cell: &ForecastCell| tape.drafters[cell.way.drafter].model.is_some();
+    let with_model = |cell: &ForecastCell| tape.drafters[cell.config.drafter].model.is_some();
     cells.map(|cell| cell.totals(with_model(cell))).collect()
 }
 
-/// What the best cell of a sampling setting means.
+/// The verdict on the best cell of a sampling setting.
 fn sentence(cell: &ForecastCell) -> String {
-    let way = match &cell.way.tree {
+    let config = match &cell.config.tree {
         Some(tree) => format!("trees {}", tree.describe()),
-        None => format!("{} with K = {}", cell.way.law.verifier(), cell.way.k),
+        None => format!("{} with K = {}", cell.config.rule.verifier(), cell.config.k),
     };
     let Some(speedup) = cell.speedup(0) else {
         let tau = shown_ratio(&cell.block_efficiency());
         return format!(
-            "{tau} tokens per round at most, by {way}; only costs tell whether it pays"
+            "{tau} tokens per round at most, by {config}; only costs show whether it pays"
         );
     };
     let speedup = shown_ratio(&speedup);
     match verdict(cell, 0) {
-        ForecastVerdict::Faster => format!("it is faster: {speedup} times, by {way}"),
+        ForecastVerdict::Faster => format!("it is faster: {speedup} times, by {config}"),
         ForecastVerdict::Slower => {
-            format!("no K is faster than plain decoding; the best is {speedup}, by {way}")
+            format!("no K is faster than plain decoding; the best is {speedup}, by {config}")
         }
         ForecastVerdict::Undecided => {
-            format!("these prompts do not tell; the best is {speedup}, by {way}")
+            format!("these prompts do not decide it; the best is {speedup}, by {config}")
         }
         ForecastVerdict::TooFewPrompts | ForecastVerdict::NoCosts => {
-            format!("too few prompts for an interval; the best is {speedup}, by {way}")
+            format!("too few prompts for an interval; the best is {speedup}, by {config}")
         }
     }
 }

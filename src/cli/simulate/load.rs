@@ -1,11 +1,11 @@
-//! Loads and policies as they stand on the command line.
+//! Parses the loads and policies of the command line.
 
 use std::str::FromStr;
 
-use super::{MOST, draft_length};
+use super::{MAX, draft_length};
 use crate::simulation::{PolicyEntry, policies};
 
-/// A policy, and the K that was asked for.
+/// A policy, and the K that was given.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NamedPolicy {
     pub(super) entry: PolicyEntry,
@@ -34,16 +34,16 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
     rate.ok_or_else(|| "allowed is a number above 0, or inf".to_owned())
 }
 
-/// The most rows of a step; `None` if each prompt is read as a whole.
+/// Maximum number of rows of a step; `None` if each prompt is read as a whole.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StepRows(pub(super) Option<usize>);
 
-/// Parses the most rows of a step.
+/// Parses the maximum number of rows of a step.
 pub(super) fn step_rows(text: &str) -> Result<StepRows, String> {
     if text == "whole" {
         return Ok(StepRows(None));
     }
-    let rows = text.parse().ok().filter(|rows| (1..=MOST).contains(rows));
+    let rows = text.parse().ok().filter(|rows| (1..=MAX).contains(rows));
     rows.map(|rows| StepRows(Some(rows)))
-        .ok_or_else(|| format!("allowed is whole, or a whole number from 1 to {MOST}"))
+        .ok_or_else(|| format!("allowed is whole, or a whole number from 1 to {MAX}"))
 }

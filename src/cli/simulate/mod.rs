@@ -1,4 +1,4 @@
-//! `specdec simulate`: a server in simulated time, with the texts of a tape as requests.
+//! `specdec simulate`: a server in simulated time, with the sequences of a tape as requests.
 
 mod load;
 mod table;
@@ -13,15 +13,16 @@ use self::load::{NamedPolicy, StepRows, rate, step_rows};
 use self::table::simulation_text;
 use super::options::{count, setting};
 use super::output;
-use crate::forecasting::{CostTable, MOST_K};
+use crate::forecasting::{CostTable, MAX_K};
 use crate::params::{Params, Value};
 use crate::recording::read_tape_file;
 use crate::report;
 use crate::simulation::{
-    Arrivals, NO_DRAFTS, PolicyEntry, PolicyParams, RequestRow, Served, ServedRun, ServedWay,
-    Server, ServerLimits, SimulatedText, SimulationRow, SimulationWay, StepCosts, USUAL_MOST, ways,
+    Arrivals, DEFAULT_MAX_K, NO_DRAFTS, PolicyEntry, PolicyParams, RequestRow, Served,
+    ServedConfig, ServedRun, Server, ServerLimits, SimulatedSequence, SimulationConfig,
+    SimulationRow, StepCosts, configs,
 };
-use crate::tape::ChainLaw;
+use crate::tape::AcceptanceRule;
 
 /// Options of `specdec simulate`.
 #[derive(Debug, Args)]
@@ -32,9 +33,9 @@ Examples:
   specdec simulate chat.tape.jsonl --costs h100.csv --clients 1,16,64 --policy plain,fixed:3,budget
   specdec simulate 01.tape.jsonl --costs costs.csv --clients 1 --policy ucb,optimal_stopping:6
 
-The texts of the tape are requests to a server, which share its steps: prompts in chunks, plain
-decoding, drafts. What a round accepts is drawn from the tape, what a step takes comes from the
-costs. docs/simulate.md describes the model, the policies and the columns.")]
+The sequences of the tape are requests to a server, which share its steps: prompts in chunks, plain
+decoding, drafts. The tape decides what a round accepts, the costs how long a step takes.
+docs/simulate.md describes the model, the policies and the columns.")]
 pub(super) struct SimulateArgs {
     /// The tape, plain or compressed
     tape: PathBuf,
@@ -44,12 +45,12 @@ pub(super) struct SimulateArgs {
     /// Requests per second, separated by commas; inf: all at once
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = rate)]
     rate: Vec<f64>,
-    /// Clients that send a request when their last one is done, separated by commas [default: 1
-    /// and the powers of 4 up to --max-batch, if there is no --rate]
+    /// Numbers of clients that each send a request when their last one is done, separated by commas
+    /// [default: 1 and the powers of 4 up to --max-batch, if there is no --rate]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = count)]
     clients: Vec<usize>,
-    /// Who drafts how much: plain, fixed, table, goodput, budget, or a draft length policy (see
-    /// `specdec list`); each may be followed by :K, the largest draft
+    /// Policies that set how many tokens a request drafts: plain, fixed, table, goodput, budget, or
+    /// a draft length policy (see `specdec list`); each may be followed by :K, the largest draft
     #[arg(
         long,
         value_name = "NAME[:K],…",
@@ -63,21 +64,21 @@ pub(super) struct SimulateArgs {
     /// The drafter, by its name [default: the one that is fastest for a request alone]
     #[arg(long, value_name = "NAME")]
     drafter: Option<String>,
-    /// The rule: rejection, traversal, token_match or gumbel
-    #[arg(long, value_name = "NAME", default_value = ChainLaw::Token.verifier(),
-        value_parser = super::options::named(ChainLaw::ALL, ChainLaw::verifier))]
-    verifier: ChainLaw,
-    /// The most requests that share a step [default: the largest batch of the costs]
+    /// The acceptance rule: rejection, traversal, token_match or gumbel
+    #[arg(long, value_name = "NAME", default_value = AcceptanceRule::Token.verifier(),
+        value_parser = super::options::named(AcceptanceRule::ALL, AcceptanceRule::verifier))]
+    verifier: AcceptanceRule,
+    /// Maximum number of requests that share a step [default: the largest batch of the costs]
     #[arg(long, value_name = "N", value_parser = count)]
     max_batch: Option<usize>,
-    /// The most rows of a step, as far as prompts need them; whole: each prompt is read at once
-    /// and between steps, as `specdec serve` does
+    /// Maximum number of rows of a step, which limits the prompt tokens that it reads; whole: each
+    /// prompt is read at once between steps, as `specdec serve` does
     #[arg(long, value_name = "N|whole", default_value = "2048", value_parser = step_rows)]
     step_rows: StepRows,
-    /// Requests [default: one for each text, and at least four for each client]
+    /// Number of requests [default: one for each sequence, and at least four for each client]
     #[arg(long, value_name = "N", value_parser = count)]
     requests: Option<usize>,
-    /// How often to repeat with other arrivals and draws
+    /// Number of repeats, each with other arrivals and draws
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = count)]
     repeats: usize,
     /// Seed of arrivals and draws
@@ -86,7 +87,7 @@ pub(super) struct SimulateArgs {
     /// Write one row per sampling setting, load and policy
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write one row per request, repeat, load and policy: when it came, and when it was done
+    /// Write one row per request, repeat, load and policy: when it arrived, and when it was done
     #[arg(long, value_name = "FILE")]
     requests_csv: Option<PathBuf>,
     /// Print one JSON object
@@ -94,8 +95,8 @@ pub(super) struct SimulateArgs {
     json: bool,
 }
 
-/// No simulation has more requests, clients or repeats.
-const MOST: usize = 1_000_000;
+/// Maximum number of requests, clients and repeats.
+const MAX: usize = 1_000_000;
 
 /// What the command prints with `--json`.
 #[derive(Debug, Serialize)]
@@ -103,28 +104,28 @@ struct SimulationReport<'a> {
     rows: &'a [SimulationRow],
 }
 
-/// Simulates.
+/// Runs the command.
 pub(super) fn run(args: &SimulateArgs) -> Result<()> {
     let tape = read_tape_file(&args.tape)?;
     let table = CostTable::read(&args.costs)?;
     let max_batch = args.max_batch(&table)?;
     let loads = args.loads(max_batch)?;
     let policies = args.policies()?;
-    let ways = ways(&tape, &table, args.verifier, args.drafter.as_deref())
+    let configs = configs(&tape, &table, args.verifier, args.drafter.as_deref())
         .map_err(|why| anyhow!("{}: {why}", args.tape.display()))?;
-    if ways.iter().any(|way| way.with_model) && !table.knows_draft() {
+    if configs.iter().any(|config| config.with_model) && !table.knows_draft() {
         bail!("{} has no row with what = draft, and a model drafts", args.costs.display());
     }
     let (mut rows, mut requests) = (Vec::new(), Vec::new());
-    for way in &ways {
-        args.check_seen(way)?;
-        let costs = StepCosts { table: &table, with_model: way.with_model };
+    for config in &configs {
+        args.check_seen(config)?;
+        let costs = StepCosts { table: &table, with_model: config.with_model };
         let limits = ServerLimits { max_batch, step_rows: args.step_rows.0 };
-        let server = Server { texts: &way.texts, costs, limits };
+        let server = Server { sequences: &config.sequences, costs, limits };
         for &load in &loads {
-            for (row, runs) in args.serve((way, &policies), load, &server)? {
+            for (row, runs) in args.serve((config, &policies), load, &server)? {
                 if args.requests_csv.is_some() {
-                    requests.extend(RequestRow::all(&row.way, load, &way.texts, &runs));
+                    requests.extend(RequestRow::all(&row.config, load, &config.sequences, &runs));
                 }
                 rows.push(row);
             }
@@ -146,14 +147,14 @@ impl SimulateArgs {
     /// The rows of all policies under a load, each with its repeats.
     fn serve(
         &self,
-        (way, policies): (&ServedWay<'_>, &[(NamedPolicy, Params)]),
+        (config, policies): (&ServedConfig<'_>, &[(NamedPolicy, Params)]),
         load: Arrivals,
         server: &Server<'_>,
     ) -> Result<Vec<(SimulationRow, Vec<ServedRun>)>> {
         let ServerLimits { max_batch, .. } = server.limits;
-        let (outlook, table) = (&way.outlook, server.costs.table);
-        let requests = self.requests.unwrap_or(way.texts.len().max(least_requests(load)));
-        let alone = outlook.best(table, USUAL_MOST, 1).0.max(1);
+        let (outlook, table) = (&config.outlook, server.costs.table);
+        let requests = self.requests.unwrap_or(config.sequences.len().max(least_requests(load)));
+        let alone = outlook.best(table, DEFAULT_MAX_K, 1).0.max(1);
         let runs = |entry: &PolicyEntry, settings: &Params, k| {
             let params = PolicyParams { outlook, table, k, max_batch, settings };
             let run = |repeat| {
@@ -166,12 +167,12 @@ impl SimulateArgs {
         let row = |(policy, settings): &(NamedPolicy, Params)| {
             let k = policy.entry.k(policy.k, alone);
             let own = if k == 0 { plain.clone() } else { runs(&policy.entry, settings, k)? };
-            let params = [&way.name.params, &settings.words()].map(String::as_str).join(" ");
-            let name = SimulationWay {
+            let params = [&config.name.params, &settings.words()].map(String::as_str).join(" ");
+            let name = SimulationConfig {
                 policy: policy.entry.name.to_owned(),
                 num_speculative_tokens: k,
                 params: params.trim().to_owned(),
-                ..way.name.clone()
+                ..config.name.clone()
             };
             let served = Served { load, max_batch, plain: &plain, own: &own };
             Ok((SimulationRow::of(name, &served), own))
@@ -192,19 +193,19 @@ impl SimulateArgs {
         self.policy.iter().map(own).collect()
     }
 
-    /// Refuses policies that look at more of a draft than the tape tells of.
-    fn check_seen(&self, way: &ServedWay<'_>) -> Result<()> {
-        let seen = way.texts.iter().map(SimulatedText::seen).min().unwrap_or(0);
+    /// Refuses policies that look at longer drafts than the tape holds.
+    fn check_seen(&self, config: &ServedConfig<'_>) -> Result<()> {
+        let seen = config.sequences.iter().map(SimulatedSequence::seen).min().unwrap_or(0);
         for policy in self.policy.iter().filter(|policy| policy.entry.needs_beliefs()) {
-            let (name, k) = (policy.entry.name, policy.entry.k(policy.k, USUAL_MOST));
+            let (name, k) = (policy.entry.name, policy.entry.k(policy.k, DEFAULT_MAX_K));
             if k > seen {
                 bail!(
-                    "--policy {name}: it looks at drafts of up to {k} tokens, and {} tells of {seen} \
+                    "--policy {name}: it looks at drafts of up to {k} tokens, and {} holds {seen} \
                      with {} and {}: score with --drafter model --beliefs {k}, and serve with \
                      --verifier rejection",
                     self.tape.display(),
-                    way.name.drafter,
-                    way.name.verifier
+                    config.name.drafter,
+                    config.name.verifier
                 );
             }
         }
@@ -229,8 +230,8 @@ impl SimulateArgs {
         for (option, number) in
             [("--repeats", self.repeats)].into_iter().chain(given).chain(clients)
         {
-            if !(1..=MOST).contains(&number) {
-                bail!("{option} {number}: allowed are numbers from 1 to {MOST}");
+            if !(1..=MAX).contains(&number) {
+                bail!("{option} {number}: allowed are numbers from 1 to {MAX}");
             }
         }
         let rates = self.rate.iter().map(|&rate| Arrivals::Rate(rate));
@@ -245,7 +246,7 @@ impl SimulateArgs {
     }
 }
 
-/// How many requests a load needs, so that it lasts for some time.
+/// Minimum number of requests of a load, so that it lasts for some time.
 fn least_requests(load: Arrivals) -> usize {
     match load {
         Arrivals::Clients(clients) => 4 * clients,
@@ -253,8 +254,8 @@ fn least_requests(load: Arrivals) -> usize {
     }
 }
 
-/// Checks K.
+/// Parses K.
 pub(super) fn draft_length(k: &str) -> Result<usize, String> {
-    let known = k.parse().ok().filter(|k| (1..=MOST_K).contains(k));
-    known.ok_or_else(|| format!("K = {k}: allowed is a whole number from 1 to {MOST_K}"))
+    let known = k.parse().ok().filter(|k| (1..=MAX_K).contains(k));
+    known.ok_or_else(|| format!("K = {k}: allowed is a whole number from 1 to {MAX_K}"))
 }

@@ -1,4 +1,4 @@
-//! What `specdec simulate` prints: what is fastest under each load first.
+//! What `specdec simulate` prints: the fastest policy under each load first.
 
 use std::fmt::Write;
 
@@ -10,12 +10,13 @@ use crate::simulation::SimulationRow;
 /// The rows as text.
 pub(super) fn simulation_text(rows: &[SimulationRow]) -> Result<String> {
     let mut text = String::new();
-    let settings = |row: &SimulationRow| (row.way.sampling, row.way.drafter.clone());
+    let settings = |row: &SimulationRow| (row.config.sampling, row.config.drafter.clone());
     for group in rows.chunk_by(|a, b| settings(a) == settings(b)) {
-        let way = &group[0].way;
-        let model = if way.draft.is_empty() { String::new() } else { format!(" {}", way.draft) };
-        let drafter = shown::line(&format!("{}{model}", way.drafter));
-        writeln!(text, "{}, {drafter}, {}:", way.sampling.words(), way.verifier)?;
+        let config = &group[0].config;
+        let model =
+            if config.draft.is_empty() { String::new() } else { format!(" {}", config.draft) };
+        let drafter = shown::line(&format!("{}{model}", config.drafter));
+        writeln!(text, "{}, {drafter}, {}:", config.sampling.words(), config.verifier)?;
         let loads = || group.chunk_by(|a, b| (a.rate, a.clients) == (b.rate, b.clients));
         for rows in loads() {
             writeln!(text, "{}", sentence(rows))?;
@@ -42,8 +43,8 @@ fn load(row: &SimulationRow) -> String {
     }
 }
 
-/// Which policy a load speaks for: with so many requests per second as are sent, whoever keeps up
-/// has the same throughput, so that times per token decide.
+/// The best policy under a load. At a finite rate of requests, all policies that keep up have the
+/// same throughput, so times per token decide.
 fn sentence(rows: &[SimulationRow]) -> String {
     let open = rows[0].rate.is_some_and(f64::is_finite);
     let gain = |row: &SimulationRow| if open { row.speedup } else { row.throughput };
@@ -61,7 +62,7 @@ fn sentence(rows: &[SimulationRow]) -> String {
     }
     let ends = lo.zip(hi).map(|(lo, hi)| format!(" [{lo:.2}, {hi:.2}]")).unwrap_or_default();
     let times = gain(best);
-    format!("{load}: the fastest is {}, {times:.2}{ends} times, by {what}", best.way.policy)
+    format!("{load}: the fastest is {}, {times:.2}{ends} times, by {what}", best.config.policy)
 }
 
 fn line(row: &SimulationRow) -> String {
@@ -69,12 +70,12 @@ fn line(row: &SimulationRow) -> String {
         let ends = lo.zip(hi).map(|(lo, hi)| format!(" [{lo:.2}, {hi:.2}]"));
         format!("{value:.2}{}", ends.unwrap_or_default())
     };
-    let k = row.way.num_speculative_tokens;
+    let k = row.config.num_speculative_tokens;
     format!(
         "{:12}  {:16}  {:>2}  {:>8.0}  {:17}  {:17}  {:>8.2} {:>8.2} {:>8.2}  {:>20.1}  {:>5.1}  \
          {:.2} of {:.2}",
         load(row),
-        row.way.policy,
+        row.config.policy,
         if k == 0 { "-".to_owned() } else { k.to_string() },
         row.tokens_per_second,
         ratio(row.throughput, row.throughput_lo, row.throughput_hi),

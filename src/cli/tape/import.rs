@@ -28,12 +28,12 @@ Examples:
 
 Each line of FILE is a response, or {\"request\": …, \"response\": …}. With --target, that model
 computes log p, and its tokenizer finds the ids of tokens and prompts that were logged as text.
-Without it, the logged log-probabilities are taken where the texts were drawn from them: at
-temperature 1 without truncation and penalties, or with --processed.")]
+Without it, the logged log-probabilities are used if the tokens were drawn with them: at temperature
+1 without truncation and penalties, or with --processed.")]
 pub(super) struct ImportArgs {
-    /// What another program has logged, as JSON lines
+    /// The log of another program, as JSON lines
     file: PathBuf,
-    /// How it is written
+    /// The format of the log
     #[arg(long, value_name = "NAME", value_parser = formats())]
     format: String,
     /// The tape to write
@@ -42,11 +42,11 @@ pub(super) struct ImportArgs {
     /// The logged log-probabilities are those after temperature, truncation and penalties
     #[arg(long)]
     processed: bool,
-    /// How many tokens texts that have ended could have had [default: one more than they have]
+    /// Maximum number of tokens that completions which ended could have had [default: one more than
+    /// they have]
     #[arg(long, value_name = "N", value_parser = count)]
     max_tokens: Option<usize>,
-    /// What drafted in rounds that were logged, where the log does not tell: the name of a drafter
-    /// of `specdec list`
+    /// The drafter of logged rounds, if the log does not state it (see `specdec list`)
     #[arg(long, value_name = "NAME", default_value = MODEL, value_parser = drafters())]
     drafter: String,
     #[command(flatten)]
@@ -78,7 +78,7 @@ fn formats() -> PossibleValuesParser {
         .into()
 }
 
-/// Imports the texts, and says what the tape holds.
+/// Imports the sequences, and says what the tape holds.
 pub(super) fn run(args: &ImportArgs) -> Result<()> {
     let format = TAPE_FORMATS.iter().find(|format| format.name == args.format);
     let format = format.unwrap_or(&TAPE_FORMATS[0]);
@@ -106,19 +106,19 @@ pub(super) fn run(args: &ImportArgs) -> Result<()> {
     if found.logs > 0 {
         terminal::say(format_args!(
             "{} of which only the rounds are known: `specdec simulate` reads them",
-            counted(found.logs, "text")
+            counted(found.logs, "completion")
         ));
     }
     if found.foreign_drafts > 0 {
         terminal::say(format_args!(
-            "{} of drafts left out, since they have other lengths than their texts",
+            "{} of drafts left out, since they have other lengths than their completions",
             counted(found.foreign_drafts, "list")
         ));
     }
     if found.unknown > 0 {
         terminal::say(format_args!(
-            "{} left out, since their tokens cannot be told",
-            counted(found.unknown, "text")
+            "{} left out, since a token is unknown",
+            counted(found.unknown, "sequence")
         ));
     }
     output::line(args.out.display())

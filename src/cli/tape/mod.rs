@@ -1,4 +1,4 @@
-//! `specdec tape`: records texts, and lets drafters read them.
+//! `specdec tape`: records completions, and scores them with drafters.
 
 mod export;
 mod import;
@@ -18,15 +18,15 @@ pub(super) struct TapeArgs {
 
 #[derive(Debug, Subcommand)]
 enum TapeCommand {
-    /// Record texts of a target by plain decoding, with the probability of every token
+    /// Record completions of a target by plain decoding, with the probability of every token
     Record(Box<record::RecordArgs>),
-    /// Let drafters read the texts of a tape, and append what they say
+    /// Score the sequences of a tape with drafters, and append the scores
     Score(Box<score::ScoreArgs>),
-    /// Write what another program has logged on a tape
+    /// Write the log of another program on a tape
     Import(Box<import::ImportArgs>),
     /// Write a tape as a Parquet file, or as JSON lines
     Export(export::ExportArgs),
-    /// Say what a tape holds
+    /// Show what a tape holds
     Show(show::ShowArgs),
 }
 

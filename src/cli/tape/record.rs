@@ -27,9 +27,9 @@ Examples:
   specdec tape record --target models/big --prompts my-prompts.jsonl --temperature 0.7 \\
       --out big.tape.jsonl
 
-With an experiment, the tape gets the texts of its baselines: one per prompt, repeat and sampling
-setting, the same as `specdec run` would make. Without one, the options name target, prompts and
-sampling. A recording that was interrupted goes on where it ended if the command is repeated.")]
+With an experiment, the tape gets the completions of its baselines: one per prompt, repeat and
+sampling setting, the same as `specdec run` would generate. Without one, the options name target,
+prompts and sampling. Repeat the command to continue an interrupted recording.")]
 pub(super) struct RecordArgs {
     /// A folder with an experiment.toml, or a TOML file
     #[arg(value_name = "EXPERIMENT", conflicts_with_all = ["target", "prompts", "limit"])]
@@ -43,23 +43,23 @@ pub(super) struct RecordArgs {
     models: ModelArgs,
     #[command(flatten)]
     prompts: SomePrompts,
-    /// New tokens per text
+    /// Maximum number of new tokens per completion
     #[arg(long, short = 'n', value_name = "N", default_value_t = 64, value_parser = count)]
     max_tokens: usize,
-    /// Texts per prompt
+    /// Completions per prompt
     #[arg(long, value_name = "N", default_value_t = 1)]
     repeats: u32,
-    /// Seed of the texts
+    /// Seed of the completions
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Take tokens that end a text as tokens like any other
+    /// Treat end tokens like any other token
     #[arg(long)]
     ignore_eos: bool,
     #[command(flatten)]
     sampling: SamplingArgs,
 }
 
-/// Records the texts, and says what the tape holds.
+/// Records the completions, and says what the tape holds.
 pub(super) fn run(args: &RecordArgs) -> Result<()> {
     let file = match &args.experiment {
         Some(experiment) => of_experiment(args, experiment)?,
@@ -93,8 +93,8 @@ fn of_experiment(args: &RecordArgs, experiment: &std::path::Path) -> Result<Tape
     recording.run(&args.out)
 }
 
-/// The sampling settings of a plan, each once: a text is the same in every batch. Beam searches
-/// draw no texts.
+/// The sampling settings of a plan, each once: a completion is the same in every batch. Beam
+/// searches are not sampled.
 fn samplings(plan: &Plan) -> Result<Vec<SamplingParams>> {
     let mut samplings = Vec::new();
     for cell in plan.cells.iter().filter(|cell| cell.beam.is_none()) {
@@ -103,7 +103,7 @@ fn samplings(plan: &Plan) -> Result<Vec<SamplingParams>> {
         }
     }
     if samplings.is_empty() {
-        bail!("the experiment has beam searches alone: a tape holds texts that are drawn");
+        bail!("the experiment has only beam searches: a tape holds sampled completions");
     }
     Ok(samplings)
 }

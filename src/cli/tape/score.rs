@@ -24,9 +24,9 @@ Examples:
   specdec tape score big.tape.jsonl --draft models/small --draft-temperature 0.4,0.7,1
   specdec tape score 01.tape.jsonl --drafter prompt_lookup --drafter suffix_automaton
 
-A draft model reads each text once for all of its settings. Other drafters draft from every token
-of a text on, and what they say holds for every K up to --most. What the tape holds already is not
-computed again.")]
+A draft model reads each sequence once for all of its settings. Other drafters draft from every
+token of a completion on, and their scores hold for every K up to --most. Scores that the tape holds
+already are not computed again.")]
 pub(super) struct ScoreArgs {
     /// The tape, to which lines are appended
     tape: PathBuf,
@@ -42,34 +42,34 @@ pub(super) struct ScoreArgs {
     /// Temperatures of the draft model, separated by commas [default: the target's]
     #[arg(long, value_name = "X,…", value_delimiter = ',')]
     draft_temperature: Vec<Value>,
-    /// top_k of the draft model, as many as wanted [default: the target's]
+    /// top_k of the draft model, separated by commas [default: the target's]
     #[arg(long, value_name = "X,…", value_delimiter = ',')]
     draft_top_k: Vec<Value>,
-    /// top_p of the draft model, as many as wanted [default: the target's]
+    /// top_p of the draft model, separated by commas [default: the target's]
     #[arg(long, value_name = "X,…", value_delimiter = ',')]
     draft_top_p: Vec<Value>,
     /// The largest K for drafters whose drafts depend on where they begin
     #[arg(long, value_name = "K", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=64))]
     most: u16,
-    /// Let the target read the texts, too, and keep how far both laws overlap
+    /// Let the target read the sequences, too, and record how far both distributions overlap
     #[arg(long)]
     overlap: bool,
-    /// Let the target read the texts, too, and keep what draft length policies see of drafts of at
-    /// most K tokens; the draft model makes K - 1 passes for every token of a text
+    /// Let the target read the sequences, too, and record what draft length policies see of drafts
+    /// of at most K tokens; the draft model makes K - 1 passes for every token of a completion
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u16).range(1..=64))]
     beliefs: Option<u16>,
     #[command(flatten)]
     models: ModelArgs,
 }
 
-/// Scores the texts, and says what the tape holds.
+/// Scores the sequences, and says what the tape holds.
 pub(super) fn run(args: &ScoreArgs) -> Result<()> {
     let mut file = TapeFile::open(&args.tape)?;
     let drafters = args.drafters(None)?;
     let with_model = drafters.iter().any(TapeDrafter::needs_model);
     let reads_text = drafters.iter().any(|drafter| drafter.files().next().is_some());
     if args.beliefs.is_some() && !drafters.iter().all(reads_at_once) {
-        bail!("--beliefs tells of a draft model: allowed is --drafter {MODEL}, without --length");
+        bail!("--beliefs needs a draft model: allowed is --drafter {MODEL}, without --length");
     }
     let both =
         args.overlap || args.beliefs.is_some() || reads_text || !args.models.vocabulary.is_same();

@@ -26,15 +26,18 @@ pub(super) fn run(args: &ShowArgs) -> Result<()> {
 /// What a tape holds, in words.
 pub(super) fn contents(tape: &Tape) -> String {
     let mut text = String::new();
-    let (header, texts) = (&tape.header, &tape.texts);
-    let tokens = texts.iter().map(|text| text.tokens.len()).sum::<usize>();
-    let prompts = texts.iter().map(|text| &text.prompt).collect::<std::collections::BTreeSet<_>>();
-    let ended = texts.iter().filter(|text| text.end == TapeEnd::Token).count();
+    let (header, sequences) = (&tape.header, &tape.sequences);
+    let tokens = sequences.iter().map(|sequence| sequence.tokens.len()).sum::<usize>();
+    let prompts = sequences
+        .iter()
+        .map(|sequence| &sequence.prompt)
+        .collect::<std::collections::BTreeSet<_>>();
+    let ended = sequences.iter().filter(|sequence| sequence.end == TapeEnd::Token).count();
     let target = shown::line(&header.target.describe());
     let _ = writeln!(
         text,
-        "texts     {} of {}, {tokens} tokens, {ended} ended",
-        texts.len(),
+        "sequences {} of {}, {tokens} tokens, {ended} ended",
+        sequences.len(),
         count(prompts.len(), "prompt")
     );
     let _ = writeln!(text, "target    {target} ({})", shown::line(&header.source));
@@ -44,25 +47,25 @@ pub(super) fn contents(tape: &Tape) -> String {
         let _ = writeln!(
             text,
             "rounds    of {} without their tokens, {tokens} tokens",
-            count(tape.logs.len(), "text")
+            count(tape.logs.len(), "completion")
         );
     }
     for (number, sampling) in header.samplings.iter().enumerate() {
-        let own = texts.iter().filter(|text| text.sampling == number).count();
+        let own = sequences.iter().filter(|sequence| sequence.sampling == number).count();
         let own = own + logs(&|log| log.sampling == number);
         let set = sampling.changes().map(|(key, value)| format!(" {key} = {value}"));
         let set = set.collect::<Vec<_>>().join(",");
         let set = if set.is_empty() { " temperature = 1".to_owned() } else { set };
-        let _ = writeln!(text, "sampling {set}: {}", count(own, "text"));
+        let _ = writeln!(text, "sampling {set}: {}", count(own, "sequence"));
     }
     for (number, drafter) in tape.drafters.iter().enumerate() {
-        let read = (0..texts.len()).filter(|&at| tape.score(number, at).is_some()).count();
+        let read = (0..sequences.len()).filter(|&at| tape.score(number, at).is_some()).count();
         let read = read + logs(&|log| log.drafter == number);
         let _ = writeln!(
             text,
             "drafter   {}: {}",
             shown::line(&drafter.describe()),
-            count(read, "text")
+            count(read, "sequence")
         );
     }
     text

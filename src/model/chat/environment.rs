@@ -11,7 +11,7 @@ use crate::model::date::ChatDate;
 
 /// The steps that a rendering may take: a template that repeats something without end is
 /// refused. Templates of models take a few thousand.
-pub(super) const MOST_STEPS: u64 = 2_000_000;
+pub(super) const MAX_STEPS: u64 = 2_000_000;
 
 /// What a template says when it refuses a conversation.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) fn environment() -> Result<Environment<'static>, Error> {
     environment.set_syntax(syntax.trim_blocks(true).lstrip_blocks(true).build()?);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_debug(false);
-    environment.set_fuel(Some(MOST_STEPS));
+    environment.set_fuel(Some(MAX_STEPS));
     environment.set_unknown_method_callback(python::method);
     environment.add_filter("tojson", tojson);
     environment.add_filter("trim", python::trim);

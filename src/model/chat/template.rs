@@ -8,7 +8,7 @@ use minijinja::{Environment, ErrorKind, Value};
 use serde_json::Map;
 use sha2::{Digest, Sha256};
 
-use super::environment::{MOST_STEPS, Refusal, environment, set_today};
+use super::environment::{MAX_STEPS, Refusal, environment, set_today};
 use crate::error::Error;
 use crate::model::date::ChatDate;
 use crate::model::toy::hex;
@@ -142,7 +142,7 @@ fn sentence(error: &minijinja::Error) -> String {
     }
     let line = deepest.line().map_or_else(String::new, |line| format!(" in line {line}"));
     if deepest.kind() == ErrorKind::OutOfFuel {
-        return format!("the chat template fails{line}: it takes more than {MOST_STEPS} steps");
+        return format!("the chat template fails{line}: it takes more than {MAX_STEPS} steps");
     }
     let what = match deepest.detail() {
         Some(detail) => detail.to_owned(),

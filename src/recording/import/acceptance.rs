@@ -1,4 +1,4 @@
-//! Records of acceptance per request in the shape that AIPerf gives them, whatever the engine.
+//! Records of acceptance per request, as AIPerf writes them for any engine.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(super) const FORMAT: TapeFormat = TapeFormat {
     read: TapeReader::Lines(read),
 };
 
-/// Where a record may lie in a line, if it is not the line.
+/// Keys of a line that may hold the record; otherwise the line is the record.
 const PLACES: [&str; 3] = ["spec_decode_acceptance", "spec_decode_metrics", "speculative_decoding"];
 
 fn read(line: &Value) -> Result<LoggedLine> {

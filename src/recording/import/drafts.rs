@@ -6,8 +6,9 @@ use super::logged::{LoggedDrafts, LoggedRounds};
 use crate::recording::TapeFile;
 use crate::tape::{DraftStart, LoggedRound, TapeDrafter, TapeLine, TapeLog, TapeScore};
 
-/// Appends how far drafts of texts were accepted, each with the number of its text. A drafter
-/// whose largest draft is not logged is taken to draft as many tokens as it ever had accepted.
+/// Appends how far drafts along sequences were accepted, each with the index of its sequence. A
+/// drafter whose largest draft is not logged is taken to draft its largest number of accepted
+/// tokens.
 pub(super) fn append_drafts(file: &mut TapeFile, drafts: Vec<(usize, LoggedDrafts)>) -> Result<()> {
     let mut drafters = Vec::<TapeDrafter>::new();
     for (_, own) in &drafts {
@@ -20,7 +21,7 @@ pub(super) fn append_drafts(file: &mut TapeFile, drafts: Vec<(usize, LoggedDraft
     for drafter in &drafters {
         file.append(TapeLine::Drafter(drafter.clone()))?;
     }
-    for (text, own) in drafts {
+    for (sequence, own) in drafts {
         let drafter = drafters.iter().position(|known| same(known, &own.drafter)).unwrap_or(0);
         let most = drafters[drafter].most.unwrap_or(0);
         let tokens = own.accepted.len();
@@ -29,7 +30,7 @@ pub(super) fn append_drafts(file: &mut TapeFile, drafts: Vec<(usize, LoggedDraft
             log_q: vec![0.0; accepted.min(tokens - at)],
         };
         let starts = own.accepted.into_iter().enumerate().map(start).collect();
-        let score = TapeScore { drafter, text, starts: Some(starts), ..TapeScore::default() };
+        let score = TapeScore { drafter, sequence, starts: Some(starts), ..TapeScore::default() };
         file.append(TapeLine::Score(score))?;
     }
     Ok(())
@@ -63,14 +64,14 @@ fn log(drafter: usize, number: usize, most: usize, own: LoggedRounds) -> Result<
     if own.rounds.is_empty() {
         bail!("it has no round");
     }
-    let round = |round: LoggedRound| match own.told {
+    let round = |round: LoggedRound| match own.drafted_known {
         true => round,
         false => LoggedRound { drafted: most, ..round },
     };
     let rounds = own.rounds.into_iter().map(round).collect::<Vec<_>>();
     let (last, before) = (&rounds[rounds.len() - 1], &rounds[..rounds.len() - 1]);
     let before = before.iter().map(|round| round.accepted + 1).sum::<usize>();
-    // Programs count the tokens of a text without those behind its end, or not at all.
+    // Programs count the tokens of a completion without those after its end, or not at all.
     let tokens = if own.tokens > before { own.tokens } else { before + last.accepted + 1 };
     let named = !own.prompt.is_empty();
     Ok(TapeLog {

@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use serde_json::Value;
 
 use super::logged::{
-    LoggedLine, LoggedText, LoggedToken, bytes, count, exchange, id, ids, log_prob, text,
+    LoggedLine, LoggedSequence, LoggedToken, bytes, count, exchange, id, ids, log_prob, text,
 };
 use super::{TapeFormat, TapeReader};
 use crate::distribution::Token;
@@ -27,8 +27,8 @@ fn read(line: &Value) -> Result<LoggedLine> {
     let predicted = count(response.get("tokens_predicted")).unwrap_or(tokens.len());
     if !tokens.is_empty() && tokens.len() != predicted {
         bail!(
-            "it has {predicted} tokens and logs {}: ask for \"return_tokens\", since of a character \
-             in several tokens the last one alone has an entry",
+            "it has {predicted} tokens and logs {}: ask for \"return_tokens\", since only the last \
+             token of a character in several tokens has an entry",
             tokens.len()
         );
     }
@@ -40,20 +40,20 @@ fn read(line: &Value) -> Result<LoggedLine> {
     }
     let prompt = request.get("prompt").or(response.get("prompt"));
     let stop = response.get("stop_type").and_then(Value::as_str);
-    Ok(vec![LoggedText {
+    Ok(vec![LoggedSequence {
         prompt_tokens: ids(prompt)?,
         prompt: text(prompt),
         processed: entries.is_some_and(|all| all.iter().any(|entry| entry.get("prob").is_some())),
         tokens,
         text: text(response.get("content")),
         stopped: matches!(stop, Some("eos" | "word")),
-        ..LoggedText::default()
+        ..LoggedSequence::default()
     }]
     .into())
 }
 
-/// The tokens with these ids and entries. Of a character in several tokens the last one alone has
-/// an entry, so that some tokens may have none.
+/// The tokens with these ids and entries. Only the last token of a character in several tokens has
+/// an entry, so some tokens may have none.
 fn aligned(ids: &[Token], entries: Vec<LoggedToken>) -> Result<Vec<LoggedToken>> {
     let (count, mut entries) = (entries.len(), entries.into_iter().peekable());
     let own = |entry: &LoggedToken, id: Token| match entry.id {
@@ -71,7 +71,7 @@ fn aligned(ids: &[Token], entries: Vec<LoggedToken>) -> Result<Vec<LoggedToken>>
     Ok(tokens)
 }
 
-/// An entry; with `post_sampling_probs` it has `prob` in the place of `logprob`.
+/// An entry; with `post_sampling_probs` it has `prob` instead of `logprob`.
 fn token(entry: &Value) -> Result<LoggedToken> {
     let log = match entry.get("prob").and_then(Value::as_f64) {
         Some(prob) if (0.0..=1.0 + 1e-5).contains(&prob) => Some(prob.ln()),

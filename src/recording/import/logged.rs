@@ -1,4 +1,4 @@
-//! A text as another program logged it, and what is read from its JSON.
+//! A sequence as another program logged it, and what is read from its JSON.
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
@@ -6,31 +6,31 @@ use serde_json::Value;
 use crate::distribution::Token;
 use crate::tape::{LoggedRound, TapeDrafter, TapeEnd};
 
-/// A text of another program.
+/// A sequence of another program.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct LoggedText {
+pub(super) struct LoggedSequence {
     /// The tokens of the prompt.
     pub prompt_tokens: Option<Vec<Token>>,
-    /// Its text.
+    /// The text of the prompt.
     pub prompt: Option<String>,
-    /// The tokens of the text; empty if only the text is known.
+    /// The tokens of the completion; empty if only its text is known.
     pub tokens: Vec<LoggedToken>,
-    /// The text.
+    /// The text of the completion.
     pub text: Option<String>,
-    /// Whether a token or a stop string ended it.
+    /// Whether a token or a stop string ended the completion.
     pub stopped: bool,
     /// Whether its log-probabilities are known to be those after all processors.
     pub processed: bool,
-    /// What drafts would have given.
+    /// How far drafts along the completion would have been accepted.
     pub drafts: Vec<LoggedDrafts>,
-    /// Lists of drafts that are not those of this text.
+    /// Number of lists of drafts that belong to other completions.
     pub foreign_drafts: usize,
 }
 
-/// How far drafts from each of its tokens were accepted.
+/// How far drafts from each token of a completion were accepted.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LoggedDrafts {
-    /// What drafted.
+    /// The drafter.
     pub drafter: TapeDrafter,
     /// Accepted tokens, by the token that the draft begins at.
     pub accepted: Vec<usize>,
@@ -45,33 +45,33 @@ pub(super) struct LoggedRounds {
     pub category: String,
     /// Tokens of the prompt; 0 if not logged.
     pub prompt_tokens: usize,
-    /// Tokens of the text.
+    /// Tokens of the completion.
     pub tokens: usize,
-    /// The rounds; where the log does not tell how many tokens were drafted, as many as were
+    /// The rounds; if the log does not state how many tokens were drafted, as many as were
     /// accepted.
     pub rounds: Vec<LoggedRound>,
-    /// Whether the log tells what was drafted.
-    pub told: bool,
+    /// Whether the log states how many tokens were drafted.
+    pub drafted_known: bool,
     /// Whether their order is unknown.
     pub unordered: bool,
 }
 
-/// What a line of a log holds.
+/// The contents of a line of a log.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct LoggedLine {
-    /// Texts.
-    pub texts: Vec<LoggedText>,
+    /// Sequences.
+    pub sequences: Vec<LoggedSequence>,
     /// Decodings of which only the rounds are known.
     pub rounds: Vec<LoggedRounds>,
 }
 
-impl From<Vec<LoggedText>> for LoggedLine {
-    fn from(texts: Vec<LoggedText>) -> Self {
-        Self { texts, rounds: Vec::new() }
+impl From<Vec<LoggedSequence>> for LoggedLine {
+    fn from(sequences: Vec<LoggedSequence>) -> Self {
+        Self { sequences, rounds: Vec::new() }
     }
 }
 
-/// A token of it.
+/// A token of a completion.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct LoggedToken {
     /// Its id.
@@ -82,7 +82,7 @@ pub(super) struct LoggedToken {
     pub log_prob: Option<f64>,
 }
 
-impl LoggedText {
+impl LoggedSequence {
     /// How it ended.
     pub(super) fn end(&self) -> TapeEnd {
         if self.stopped { TapeEnd::Token } else { TapeEnd::Cut }
@@ -96,18 +96,18 @@ pub(super) fn exchange(line: &Value) -> (&Value, &Value) {
     (part("request").unwrap_or(line), part("response").unwrap_or(line))
 }
 
-/// A field that must be there.
+/// A required field.
 pub(super) fn field<'v>(value: &'v Value, name: &str) -> Result<&'v Value> {
     value.get(name).with_context(|| format!("it has no field \"{name}\""))
 }
 
-/// A list that must be there.
+/// A required list.
 pub(super) fn list<'v>(value: &'v Value, name: &str) -> Result<&'v [Value]> {
     let found = field(value, name)?.as_array();
     Ok(found.with_context(|| format!("\"{name}\" is no list"))?.as_slice())
 }
 
-/// A list of counts, if it is one.
+/// A list of counts; none if it is no list.
 pub(super) fn counts(value: Option<&Value>) -> Result<Option<Vec<usize>>> {
     let Some(Value::Array(values)) = value else { return Ok(None) };
     let count = |value: &Value| {
@@ -117,12 +117,12 @@ pub(super) fn counts(value: Option<&Value>) -> Result<Option<Vec<usize>>> {
     values.iter().map(count).collect::<Result<_>>().map(Some)
 }
 
-/// A count, if it is there.
+/// A count, if there is one.
 pub(super) fn count(value: Option<&Value>) -> Option<usize> {
     value.and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok())
 }
 
-/// A list of token ids, if it is one.
+/// A list of token ids; none if it is no such list.
 pub(super) fn ids(value: Option<&Value>) -> Result<Option<Vec<Token>>> {
     match value {
         Some(Value::Array(ids)) if ids.iter().all(Value::is_number) => {
@@ -151,7 +151,7 @@ pub(super) fn log_prob(value: Option<&Value>) -> Result<Option<f64>> {
     }
 }
 
-/// A text, if it is one.
+/// A text, if there is one.
 pub(super) fn text(value: Option<&Value>) -> Option<String> {
     value.and_then(Value::as_str).map(str::to_owned)
 }

@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use self::drafts::{append_drafts, append_rounds};
-use self::logged::{LoggedLine, LoggedText, exchange};
+use self::logged::{LoggedLine, LoggedSequence, exchange};
 use self::own_run::LoggedRun;
 use self::spelling::Spellings;
 use super::tape_file::TapeFile;
@@ -29,10 +29,10 @@ use crate::input::read_text;
 use crate::model::{ChatMessage, Codec, Conversation, LanguageModel};
 use crate::sampling::{Sampler, SamplingParams};
 use crate::tape::{
-    TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeModel, TapeText, Teacher, log_probs,
+    TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeModel, TapeSequence, Teacher, log_probs,
 };
 
-/// How another program logs its texts.
+/// A format of other programs' logs.
 #[derive(Debug, Clone, Copy)]
 pub struct TapeFormat {
     /// Its name.
@@ -62,46 +62,46 @@ pub const TAPE_FORMATS: &[TapeFormat] = &[
     own_run::FORMAT,
 ];
 
-/// The sampling settings that requests name as they are named here.
+/// The sampling settings that have the same names in requests.
 const ASKED: [&str; 4] = ["temperature", "top_k", "top_p", "min_p"];
 
-/// What is to be imported.
+/// What to import.
 #[derive(Debug)]
 pub struct Import<'a> {
-    /// How the file is written.
+    /// The format of the file.
     pub format: &'a TapeFormat,
-    /// The sampling settings of the texts, which their logs do not tell.
+    /// The sampling settings of the completions, which their logs do not state.
     pub sampling: SamplingParams,
     /// Whether the logged log-probabilities are those after all processors.
     pub processed: bool,
-    /// How many tokens the texts that have ended could have had; if none, one more than they
-    /// have.
+    /// Maximum number of tokens that completions which ended could have had; if none, one more than
+    /// they have.
     pub max_tokens: Option<usize>,
     /// The target with its name, which computes log p and whose tokenizer finds ids.
     pub target: Option<(&'a str, &'a dyn LanguageModel, &'a dyn Codec)>,
-    /// What drafted in rounds that were logged, where the log does not tell.
+    /// The drafter of logged rounds, if the log does not state it.
     pub drafter: &'a TapeDrafter,
 }
 
-/// What an import has found.
+/// What an import found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Imported {
-    /// Texts on the tape.
-    pub texts: usize,
+    /// Sequences on the tape.
+    pub sequences: usize,
     /// Decodings of which only the rounds are known.
     pub logs: usize,
-    /// Lists of drafts that were left out, since they are of other texts than those logged.
+    /// Lists of drafts that were skipped, since they belong to other completions.
     pub foreign_drafts: usize,
-    /// Texts that were left out, since a token of theirs could not be told.
+    /// Sequences that were skipped, since one of their tokens is unknown.
     pub unknown: usize,
-    /// Tokens that were found by the bytes that they stand for.
+    /// Tokens that were identified by their bytes.
     pub spelled: usize,
-    /// Tokens of which this could not be done: several have these bytes, or none.
+    /// Tokens for which this failed: several tokens have these bytes, or none.
     pub unspelled: usize,
 }
 
 impl Import<'_> {
-    /// Writes the texts of a file of JSON lines, or of one JSON value, on a new tape.
+    /// Writes the sequences of a file of JSON lines, or of one JSON value, on a new tape.
     ///
     /// # Errors
     /// If the file is not of the format, something that the tape needs is neither logged nor can
@@ -116,37 +116,37 @@ impl Import<'_> {
         };
         let mut spellings = self.target.map(|(_, _, codec)| Spellings::new(codec));
         let mut teacher = self.target.map(|(_, model, _)| Teacher::new(model)).transpose()?;
-        let (mut texts, mut found) = (Vec::new(), Imported::default());
+        let (mut sequences, mut found) = (Vec::new(), Imported::default());
         let (mut drafts, mut rounds) = (Vec::new(), Vec::new());
         for (place, line) in lines(from)? {
             let logged = self.check_request(&line).and_then(|()| read(&line));
             let logged = logged.with_context(|| place.clone())?;
             rounds.extend(logged.rounds.into_iter().map(|own| (place.clone(), own)));
-            for logged in logged.texts {
+            for logged in logged.sequences {
                 found.foreign_drafts += logged.foreign_drafts;
-                let text = self.text(&logged, &mut spellings, &mut teacher, &mut found);
-                match text.with_context(|| place.clone())? {
-                    Some(text) => {
-                        drafts.extend(logged.drafts.into_iter().map(|own| (texts.len(), own)));
-                        texts.push(text);
+                let sequence = self.sequence(&logged, &mut spellings, &mut teacher, &mut found);
+                match sequence.with_context(|| place.clone())? {
+                    Some(sequence) => {
+                        drafts.extend(logged.drafts.into_iter().map(|own| (sequences.len(), own)));
+                        sequences.push(sequence);
                     }
                     None => found.unknown += 1,
                 }
             }
         }
-        (found.texts, found.logs) = (texts.len(), rounds.len());
-        if texts.is_empty() && rounds.is_empty() {
-            bail!("{} holds no text of which all tokens are known", from.display());
+        (found.sequences, found.logs) = (sequences.len(), rounds.len());
+        if sequences.is_empty() && rounds.is_empty() {
+            bail!("{} holds no sequence whose tokens are all known", from.display());
         }
         let mut file = TapeFile::begin(to, &self.header())?;
-        number_repeats(&mut texts);
-        texts.into_iter().try_for_each(|text| file.append(TapeLine::Text(text)))?;
+        number_repeats(&mut sequences);
+        sequences.into_iter().try_for_each(|sequence| file.append(TapeLine::Sequence(sequence)))?;
         append_drafts(&mut file, drafts)?;
         append_rounds(&mut file, self.drafter, rounds)?;
         Ok((file, found))
     }
 
-    /// Refuses a text that was asked for with other sampling settings than it is said to have.
+    /// Refuses a sequence that was requested with other sampling settings than stated.
     fn check_request(&self, line: &Value) -> Result<()> {
         let (request, _) = exchange(line);
         let keys: &[&str] = if self.sampling.is_greedy() { &["temperature"] } else { &ASKED };
@@ -158,7 +158,7 @@ impl Import<'_> {
                 && asked != own
             {
                 let option = key.replace('_', "-");
-                bail!("it was asked for with {key} = {asked}, not {own}: say --{option} {asked}");
+                bail!("it was requested with {key} = {asked}, not {own}: use --{option} {asked}");
             }
         }
         Ok(())
@@ -189,17 +189,17 @@ impl Import<'_> {
         }
     }
 
-    /// A text; `None` if a token of it cannot be told.
-    fn text(
+    /// A sequence; `None` if one of its tokens is unknown.
+    fn sequence(
         &self,
-        logged: &LoggedText,
+        logged: &LoggedSequence,
         spellings: &mut Option<Spellings<'_>>,
         teacher: &mut Option<Teacher<'_>>,
         found: &mut Imported,
-    ) -> Result<Option<TapeText>> {
+    ) -> Result<Option<TapeSequence>> {
         let prompt_tokens = self.prompt(logged)?;
         let Some(tokens) = tokens(logged, spellings, found)? else { return Ok(None) };
-        let mut text = TapeText {
+        let mut sequence = TapeSequence {
             prompt: named(&prompt_tokens),
             category: String::new(),
             repeat: 0,
@@ -210,47 +210,47 @@ impl Import<'_> {
             end: logged.end(),
             log_p: None,
         };
-        text.log_p = match teacher {
+        sequence.log_p = match teacher {
             Some(teacher) => {
                 let sampler = Sampler::new(self.sampling)?.on(teacher.model().for_each_row());
-                Some(log_probs(teacher, &sampler, &text)?)
+                Some(log_probs(teacher, &sampler, &sequence)?)
             }
             None => self.logged_log_p(logged)?,
         };
-        Ok(Some(text))
+        Ok(Some(sequence))
     }
 
-    /// How many tokens a text could have had: as many as it has if it was cut, else more.
-    fn max_tokens(&self, logged: &LoggedText, tokens: usize) -> Result<usize> {
+    /// Maximum number of tokens of a completion: its length if it was cut, else more.
+    fn max_tokens(&self, logged: &LoggedSequence, tokens: usize) -> Result<usize> {
         match self.max_tokens {
             _ if !logged.stopped => Ok(tokens),
             None => Ok(tokens + 1),
             Some(most) if most > tokens => Ok(most),
-            Some(most) => bail!("it has ended after {tokens} tokens, and --max-tokens is {most}"),
+            Some(most) => bail!("it ended after {tokens} tokens, and --max-tokens is {most}"),
         }
     }
 
-    /// The log-probabilities of the log, if they are those that the text was drawn with.
-    fn logged_log_p(&self, logged: &LoggedText) -> Result<Option<Vec<f64>>> {
+    /// The log-probabilities of the log, if they are those that the tokens were drawn with.
+    fn logged_log_p(&self, logged: &LoggedSequence) -> Result<Option<Vec<f64>>> {
         let log_p = logged.tokens.iter().map(|token| token.log_prob).collect::<Option<Vec<_>>>();
         let raw = !(self.processed || logged.processed);
         if log_p.is_some() && raw && self.sampling != SamplingParams::NEUTRAL {
             bail!(
                 "the log-probabilities of {} are those before temperature, truncation and \
                  penalties, so log p does not follow from them: name the model with --target, or \
-                 say --processed if they are those after all processors",
+                 use --processed if they are those after all processors",
                 self.format.name
             );
         }
         Ok(log_p)
     }
 
-    fn prompt(&self, logged: &LoggedText) -> Result<Vec<Token>> {
+    fn prompt(&self, logged: &LoggedSequence) -> Result<Vec<Token>> {
         if let Some(tokens) = &logged.prompt_tokens {
             return Ok(tokens.clone());
         }
         let prompt = logged.prompt.as_deref().context(
-            "the prompt is not logged: log the request beside the response, as \
+            "the prompt is not logged: log the request with the response, as \
              {\"request\": …, \"response\": …}",
         )?;
         let (_, _, codec) =
@@ -273,9 +273,9 @@ struct Said {
     content: String,
 }
 
-/// The tokens of a text by their ids, their bytes, or the text; `None` if they cannot be told.
+/// The tokens of a completion by their ids, their bytes, or its text; `None` if they are unknown.
 fn tokens(
-    logged: &LoggedText,
+    logged: &LoggedSequence,
     spellings: &mut Option<Spellings<'_>>,
     found: &mut Imported,
 ) -> Result<Option<Vec<Token>>> {
@@ -301,24 +301,24 @@ fn tokens(
     Ok((tokens.len() == logged.tokens.len()).then_some(tokens))
 }
 
-/// A name for a prompt: every request has an id of its own, but equal prompts must count as one.
+/// A name for a prompt. Every request has an id of its own, but equal prompts must count as one.
 pub(super) fn named(prompt: &[Token]) -> String {
     let bytes = prompt.iter().flat_map(|token| token.to_le_bytes()).collect::<Vec<_>>();
     let digest = <sha2::Sha256 as sha2::Digest>::digest(&bytes);
     format!("prompt-{}", &crate::model::hex(&digest)[..12])
 }
 
-/// Numbers the texts of each prompt.
-pub(super) fn number_repeats(texts: &mut [TapeText]) {
+/// Numbers the sequences of each prompt.
+pub(super) fn number_repeats(sequences: &mut [TapeSequence]) {
     let mut seen = std::collections::BTreeMap::<String, u32>::new();
-    for text in texts {
-        let next = seen.entry(text.prompt.clone()).or_default();
-        text.repeat = *next;
+    for sequence in sequences {
+        let next = seen.entry(sequence.prompt.clone()).or_default();
+        sequence.repeat = *next;
         *next += 1;
     }
 }
 
-/// The JSON values of a file with their places: its lines, or a single value or list.
+/// The JSON values of a file with their locations: its lines, or a single value or list.
 fn lines(file: &Path) -> Result<Vec<(String, Value)>> {
     let text = read_text(file)?;
     let place = |number: usize| format!("{}, line {number}", file.display());
@@ -329,7 +329,7 @@ fn lines(file: &Path) -> Result<Vec<(String, Value)>> {
         };
         let places = values.into_iter().enumerate();
         return Ok(places
-            .map(|(i, value)| (format!("{}, text {i}", file.display()), value))
+            .map(|(i, value)| (format!("{}, entry {i}", file.display()), value))
             .collect());
     }
     let mut values = Vec::new();

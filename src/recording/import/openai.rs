@@ -1,11 +1,11 @@
-//! OpenAI's `/v1/chat/completions` with `logprobs`: tokens by their bytes, without ids. The prompt
-//! is what the request says: messages, or `prompt` where somebody has rendered them.
+//! OpenAI's `/v1/chat/completions` with `logprobs`: tokens by their bytes, without ids. The request
+//! has the prompt: messages, or `prompt` if they were rendered before.
 
 use anyhow::Result;
 use serde_json::Value;
 
 use super::logged::{
-    LoggedLine, LoggedText, LoggedToken, bytes, exchange, ids, list, log_prob, text,
+    LoggedLine, LoggedSequence, LoggedToken, bytes, exchange, ids, list, log_prob, text,
 };
 use super::{TapeFormat, TapeReader};
 
@@ -27,13 +27,13 @@ fn read(line: &Value) -> Result<LoggedLine> {
                 log_prob: log_prob(token.get("logprob"))?,
             })
         };
-        Ok(LoggedText {
+        Ok(LoggedSequence {
             prompt_tokens: ids(request.get("prompt"))?,
             prompt: request.get("messages").map(Value::to_string).or(text(request.get("prompt"))),
             tokens: tokens.map(token).collect::<Result<_>>()?,
             text: text(choice.get("message").and_then(|message| message.get("content"))),
             stopped: choice.get("finish_reason").and_then(Value::as_str) == Some("stop"),
-            ..LoggedText::default()
+            ..LoggedSequence::default()
         })
     };
     Ok(list(response, "choices")?.iter().map(choice).collect::<Result<Vec<_>>>()?.into())

@@ -9,7 +9,7 @@ use crate::experiment::{Cell, PlannedModel};
 use crate::report::{Results, load};
 use crate::sampling::SamplingParams;
 use crate::statistics::{Sample, branches};
-use crate::tape::{ChainLaw, LoggedRound, TapeDrafter, TapeLog, TapeModel};
+use crate::tape::{AcceptanceRule, LoggedRound, TapeDrafter, TapeLog, TapeModel};
 
 pub(super) const FORMAT: TapeFormat = TapeFormat {
     name: "specdec",
@@ -17,7 +17,7 @@ pub(super) const FORMAT: TapeFormat = TapeFormat {
     read: TapeReader::Run(read),
 };
 
-/// What a results folder holds.
+/// The contents of a results folder.
 pub(super) struct LoggedRun {
     pub(super) target: TapeModel,
     pub(super) samplings: Vec<SamplingParams>,
@@ -34,14 +34,16 @@ fn read(folder: &Path) -> Result<LoggedRun> {
         drafters: Vec::new(),
         logs: Vec::new(),
     };
-    let rule = |cell: &Cell| ChainLaw::ALL.iter().any(|law| law.verifier() == cell.method.verifier);
+    let rule = |cell: &Cell| {
+        AcceptanceRule::ALL.iter().any(|rule| rule.verifier() == cell.method.verifier)
+    };
     let drafts = |cell: &&Cell| {
         let decodes = !cell.is_baseline() && !cell.control && cell.beam.is_none();
         decodes && rule(cell) && !branches(results.samples(&cell.id))
     };
     for cell in plan.cells.iter().filter(drafts) {
-        let sampling = place_of(&mut run.samplings, cell.method.sampling);
-        let drafter = place_of(&mut run.drafters, drafter(cell, &results));
+        let sampling = index_of(&mut run.samplings, cell.method.sampling);
+        let drafter = index_of(&mut run.drafters, drafter(cell, &results));
         run.logs.extend(logs(cell, &results, (sampling, drafter)));
     }
     if run.logs.is_empty() {
@@ -93,8 +95,8 @@ fn logs(cell: &Cell, results: &Results, (sampling, drafter): (usize, usize)) -> 
     samples.map(log).collect()
 }
 
-/// The place of a value in a list, which it is added to if it is not there.
-fn place_of<T: PartialEq>(list: &mut Vec<T>, value: T) -> usize {
+/// The index of a value in a list; the value is added if it is missing.
+fn index_of<T: PartialEq>(list: &mut Vec<T>, value: T) -> usize {
     list.iter().position(|known| *known == value).unwrap_or_else(|| {
         list.push(value);
         list.len() - 1

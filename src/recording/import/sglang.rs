@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::logged::{
-    LoggedLine, LoggedText, LoggedToken, bytes, exchange, field, id, ids, list, log_prob, text,
+    LoggedLine, LoggedSequence, LoggedToken, bytes, exchange, field, id, ids, list, log_prob, text,
 };
 use super::{TapeFormat, TapeReader};
 
@@ -26,13 +26,13 @@ fn read(line: &Value) -> Result<LoggedLine> {
     let prompt = prompt.map(|prompt| prompt.iter().map(|entry| id(&entry[1])).collect());
     let reason = meta.get("finish_reason");
     let reason = reason.and_then(|reason| reason.get("type").unwrap_or(reason).as_str());
-    Ok(vec![LoggedText {
+    Ok(vec![LoggedSequence {
         prompt_tokens: ids(request.get("input_ids"))?.or(prompt.transpose()?),
         prompt: text(request.get("text")).filter(|_| request.get("meta_info").is_none()),
         tokens: tokens.collect::<Result<_>>()?,
         text: text(response.get("text")),
         stopped: reason == Some("stop"),
-        ..LoggedText::default()
+        ..LoggedSequence::default()
     }]
     .into())
 }

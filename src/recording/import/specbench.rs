@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::logged::{
-    LoggedDrafts, LoggedLine, LoggedRounds, LoggedText, LoggedToken, counts, ids, list, text,
+    LoggedDrafts, LoggedLine, LoggedRounds, LoggedSequence, LoggedToken, counts, ids, list, text,
 };
 use super::{TapeFormat, TapeReader};
 use crate::params::Params;
@@ -19,7 +19,7 @@ pub(super) const FORMAT: TapeFormat = TapeFormat {
     read: TapeReader::Lines(read),
 };
 
-/// The lists of a trace with what drafted; only the lookup has no model.
+/// The lists of a trace with their drafters; only the lookup has no model.
 const TRACED: [(&str, &str, &str); 3] = [
     ("acc_ngram", "prompt_lookup", ""),
     ("acc_eagle", "model", "eagle"),
@@ -37,9 +37,9 @@ fn read(line: &Value) -> Result<LoggedLine> {
     }
 }
 
-/// A text, and how far drafts of it were accepted. They are greedy, so that no probability is
+/// A sequence, and how far drafts along it were accepted. They are greedy, so no probability is
 /// needed.
-fn trace(line: &Value, tokens: &Value) -> Result<LoggedText> {
+fn trace(line: &Value, tokens: &Value) -> Result<LoggedSequence> {
     let tokens = ids(Some(tokens))?.context("\"generated_token_ids\" is no list of ids")?;
     let (mut drafts, mut foreign_drafts) = (Vec::new(), 0);
     for (key, drafter, model) in TRACED {
@@ -47,7 +47,7 @@ fn trace(line: &Value, tokens: &Value) -> Result<LoggedText> {
         let Some(lengths) = counts(Some(listed.get("acc_len").unwrap_or(listed)))? else {
             continue;
         };
-        // Where a method has written another text, its list is of that one.
+        // The list of a method that generated another completion belongs to that one.
         if lengths.len() != tokens.len() {
             foreign_drafts += 1;
             continue;
@@ -60,13 +60,13 @@ fn trace(line: &Value, tokens: &Value) -> Result<LoggedText> {
         bail!("it has none of the lists acc_ngram, acc_eagle and acc_eagle_three");
     }
     let token = |id| LoggedToken { id: Some(id), ..LoggedToken::default() };
-    Ok(LoggedText {
+    Ok(LoggedSequence {
         prompt_tokens: ids(line.get("prompt_token_ids"))?,
         tokens: tokens.into_iter().map(token).collect(),
         stopped: true,
         drafts,
         foreign_drafts,
-        ..LoggedText::default()
+        ..LoggedSequence::default()
     })
 }
 

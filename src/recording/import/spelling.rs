@@ -1,4 +1,4 @@
-//! Which token stands for some bytes.
+//! Finds tokens by their bytes.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::model::{Codec, Spelling};
 #[derive(Debug)]
 pub(super) struct Spellings<'a> {
     codec: &'a dyn Codec,
-    /// None for bytes that several tokens stand for. Made when it is first needed: not every
-    /// tokenizer can tell.
+    /// None for bytes that several tokens stand for. Built when it is first needed, since some
+    /// tokenizers cannot list the bytes of their tokens.
     tokens: Option<BTreeMap<Vec<u8>, Option<Token>>>,
 }
 
@@ -22,7 +22,7 @@ impl<'a> Spellings<'a> {
         Self { codec, tokens: None }
     }
 
-    /// The token that alone stands for these bytes; for a control token, for those of its name.
+    /// The only token that stands for these bytes; a control token stands for those of its name.
     ///
     /// # Errors
     /// If the tokenizer does not say what its tokens stand for.
@@ -34,7 +34,7 @@ impl<'a> Spellings<'a> {
         Ok(tokens.get(bytes).copied().flatten())
     }
 
-    /// The tokens of a text, if they stand for it again.
+    /// The tokens of a text, if they decode to it.
     ///
     /// # Errors
     /// If the text cannot be encoded.

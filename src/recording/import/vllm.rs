@@ -5,7 +5,8 @@ use anyhow::Result;
 use serde_json::Value;
 
 use super::logged::{
-    LoggedLine, LoggedRounds, LoggedText, LoggedToken, count, exchange, ids, list, log_prob, text,
+    LoggedLine, LoggedRounds, LoggedSequence, LoggedToken, count, exchange, ids, list, log_prob,
+    text,
 };
 use super::rounds::rounds;
 use super::{TapeFormat, TapeReader};
@@ -22,22 +23,23 @@ fn read(line: &Value) -> Result<LoggedLine> {
     let choice = |choice: &Value| {
         let prompt = request.get("prompt");
         let own = ids(choice.get("prompt_token_ids"))?;
-        Ok(LoggedText {
+        Ok(LoggedSequence {
             prompt_tokens: own.or(ids(response.get("prompt_token_ids"))?).or(ids(prompt)?),
             prompt: text(prompt),
             tokens: tokens(choice)?,
             text: text(choice.get("text")),
             stopped: choice.get("finish_reason").and_then(Value::as_str) == Some("stop"),
-            ..LoggedText::default()
+            ..LoggedSequence::default()
         })
     };
-    let mut texts = list(response, "choices")?.iter().map(choice).collect::<Result<Vec<_>>>()?;
+    let mut sequences =
+        list(response, "choices")?.iter().map(choice).collect::<Result<Vec<_>>>()?;
     let rounds = logged_rounds(response)?;
     if rounds.is_some() {
-        // A log of rounds need not tell the tokens.
-        texts.retain(|text| !text.tokens.is_empty());
+        // A log of rounds need not contain the tokens.
+        sequences.retain(|sequence| !sequence.tokens.is_empty());
     }
-    Ok(LoggedLine { texts, rounds: rounds.into_iter().collect() })
+    Ok(LoggedLine { sequences, rounds: rounds.into_iter().collect() })
 }
 
 /// What `--per-request-spec-decode-metrics` adds.

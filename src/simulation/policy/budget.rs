@@ -1,20 +1,22 @@
-//! A budget of drafted tokens for the whole step, given to the tokens most likely to survive.
+//! A budget of drafted tokens for the whole step, spent on the tokens most likely to survive.
 //!
-//! The survival of a request's i-th token is estimated as αⁱ, with α from the request's own past
-//! rounds and, as long as these are few, from those of all requests. Taking the tokens in the
-//! order of their survival, the budget is the number with the most expected tokens per second.
-//! Servers that rank by the draft's confidences use those of earlier steps: with those of the
-//! tokens that the budget cuts, the output would not be the target's.
+//! The survival of a request's i-th token is estimated as αⁱ. α comes from the request's own rounds
+//! and, while these are few, from those of all requests. Tokens are ranked by survival, and the
+//! budget is the number of tokens with the most expected tokens per second. Servers that rank by
+//! the draft's confidences use those of earlier steps. With the confidences of the tokens that the
+//! budget cuts, the output would not have the target's distribution.
 
 use std::collections::BTreeMap;
 
 use super::goodput::add_step;
-use super::{BuildPolicy, PolicyEntry, ServedRound, ServerStep, ServingPolicy, USUAL_MOST, UsualK};
+use super::{
+    BuildPolicy, DEFAULT_MAX_K, DefaultK, PolicyEntry, ServedRound, ServerStep, ServingPolicy,
+};
 use crate::length::PastAcceptance;
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "budget",
-    usual: UsualK::Most(USUAL_MOST),
+    default_k: DefaultK::Max(DEFAULT_MAX_K),
     summary: "in every step the number of drafted tokens, at most K per request, with the most \
               expected tokens per second; they go to the requests whose past drafts survived",
     source: "vLLM, adaptive verification; Liu et al. 2024, arXiv 2406.14066",
@@ -30,11 +32,11 @@ struct Budget {
     own: BTreeMap<usize, PastAcceptance>,
 }
 
-/// How many tokens the acceptance of all requests counts for beside a request's own. With few, the
-/// budget follows requests that were lucky.
+/// Weight of the acceptance of all requests against a request's own, in tokens. With a small
+/// weight, the budget follows requests that were lucky.
 const PRIOR: f64 = 64.0;
 
-/// The most budgets that are compared in a step.
+/// Maximum number of budgets that are compared in a step.
 const COMPARED: usize = 64;
 
 impl Budget {
@@ -43,8 +45,8 @@ impl Budget {
         self.own.get(&request).copied().unwrap_or_default().pooled_with(self.all.alpha(), PRIOR)
     }
 
-    /// The survival of every token that could be drafted, with its request's place in the step,
-    /// the largest first.
+    /// The survival of every token that could be drafted, with the index of its request in the
+    /// step, the largest first.
     fn ranked(&self, step: &ServerStep<'_>) -> Vec<(f64, usize)> {
         let tokens = step.requests.iter().enumerate().flat_map(|(at, request)| {
             let alpha = self.alpha(request.number);

@@ -1,11 +1,11 @@
-//! The same K for every request in every step, and none.
+//! The same K for every request in every step, or no drafts.
 
-use super::{BuildPolicy, PolicyEntry, ServerStep, ServingPolicy, UsualK};
+use super::{BuildPolicy, DefaultK, PolicyEntry, ServerStep, ServingPolicy};
 
 /// Plain decoding.
 pub(super) const PLAIN: PolicyEntry = PolicyEntry {
     name: "plain",
-    usual: UsualK::None,
+    default_k: DefaultK::None,
     summary: "no drafts",
     source: "-",
     build: BuildPolicy::Server(|_| Box::new(FixedDrafts { k: 0 })),
@@ -14,7 +14,7 @@ pub(super) const PLAIN: PolicyEntry = PolicyEntry {
 /// A fixed K.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "fixed",
-    usual: UsualK::Alone,
+    default_k: DefaultK::Alone,
     summary: "K tokens; without a K, the one that is fastest for a request alone",
     source: "-",
     build: BuildPolicy::Server(|params| Box::new(FixedDrafts { k: params.k })),

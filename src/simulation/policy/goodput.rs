@@ -1,12 +1,14 @@
-//! The K of the step with the most expected tokens per second.
+//! In every step, the K with the most expected tokens per second.
 
-use super::{BuildPolicy, PolicyEntry, ServedRound, ServerStep, ServingPolicy, USUAL_MOST, UsualK};
+use super::{
+    BuildPolicy, DEFAULT_MAX_K, DefaultK, PolicyEntry, ServedRound, ServerStep, ServingPolicy,
+};
 use crate::length::PastAcceptance;
 use crate::statistics::expected_tokens;
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "goodput",
-    usual: UsualK::Most(USUAL_MOST),
+    default_k: DefaultK::Max(DEFAULT_MAX_K),
     summary: "in every step the K from 0 to K with the most expected tokens per second, by the \
               acceptance of past rounds and the costs",
     source: "Liu et al. 2024, arXiv 2406.14066",

@@ -1,6 +1,6 @@
-//! Who drafts how much in a step. No policy cuts a token that it has seen: a budget that depends
-//! on the tokens that it cuts makes speculation inexact. Those of the decoder look at a draft as
-//! it grows, and end it.
+//! Policies that decide how many tokens each request drafts in a step. No policy cuts a token that
+//! it has seen: a budget that depends on the tokens that it cuts makes speculation inexact. The
+//! decoder's own policies look at a draft as it grows, and end it.
 
 mod budget;
 mod fixed;
@@ -22,7 +22,7 @@ use crate::tape::DrawnBeliefs;
 
 /// A policy.
 pub trait ServingPolicy: std::fmt::Debug {
-    /// The largest number of tokens that each request of a step may draft.
+    /// The maximum number of tokens that each request of a step may draft.
     fn drafts(&mut self, step: &ServerStep<'_>) -> Vec<usize>;
 
     /// Called after the step with what its rounds accepted.
@@ -39,26 +39,26 @@ pub trait ServingPolicy: std::fmt::Debug {
 /// What a policy sees of a step.
 #[derive(Debug, Clone, Copy)]
 pub struct ServerStep<'s> {
-    /// The requests that are past their prompts.
+    /// The requests that decode.
     pub requests: &'s [DecodingRequest<'s>],
     /// Costs of steps.
     pub costs: StepCosts<'s>,
-    /// What the step computes beside drafts.
+    /// The work of the step apart from drafts.
     pub work: StepWork<'s>,
 }
 
 /// A request that decodes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DecodingRequest<'s> {
-    /// Its number; no two requests have the same.
+    /// Its unique number.
     pub number: usize,
-    /// How many tokens its draft can have.
+    /// Maximum length of its draft.
     pub most: usize,
-    /// Its draft, which a policy looks at token by token; `None` if the tape does not tell.
+    /// Its draft, which a policy looks at token by token; `None` if the tape does not hold it.
     pub draft: Option<DrawnBeliefs<'s>>,
 }
 
-/// What became of a round.
+/// The outcome of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ServedRound {
     /// The number of the request.
@@ -67,11 +67,11 @@ pub struct ServedRound {
     pub drafted: usize,
     /// Accepted tokens.
     pub accepted: usize,
-    /// Tokens that its text grew by.
+    /// Tokens that it added to the completion.
     pub emitted: usize,
-    /// The time of its step for drafts, in ms.
+    /// The drafting time of its step, in ms.
     pub draft_ms: f64,
-    /// Likewise for the target's pass and what is outside passes.
+    /// The time of its step for the target's pass and outside passes, in ms.
     pub verify_ms: f64,
 }
 
@@ -85,31 +85,31 @@ impl ServerStep<'_> {
 /// What a policy is built from.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyParams<'p> {
-    /// What the texts are expected to take.
+    /// The expected rounds of the completions.
     pub outlook: &'p Outlook,
     /// Costs of passes.
     pub table: &'p CostTable,
     /// K, or its maximum.
     pub k: usize,
-    /// The most requests that share a step.
+    /// Maximum number of requests that share a step.
     pub max_batch: usize,
     /// Settings of a draft length policy.
     pub settings: &'p Params,
 }
 
-/// Which K a policy has if none is asked for.
+/// The K of a policy if none is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UsualK {
+pub enum DefaultK {
     /// It never drafts.
     None,
     /// The K that is fastest for a request alone.
     Alone,
-    /// The largest that it may choose.
-    Most(usize),
+    /// The largest K that it may choose.
+    Max(usize),
 }
 
-/// The largest draft that a policy chooses, if nothing else is asked for.
-pub const USUAL_MOST: usize = 8;
+/// The default of the largest K that a policy may choose.
+pub const DEFAULT_MAX_K: usize = 8;
 
 /// A policy by its name.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -118,11 +118,11 @@ pub struct PolicyEntry {
     pub name: &'static str,
     /// What it does.
     pub summary: &'static str,
-    /// Where it is from; `-` if from nobody in particular.
+    /// Where it was published; `-` if nowhere in particular.
     pub source: &'static str,
-    /// Which K it has if none is asked for.
+    /// Its K if none is requested.
     #[serde(skip)]
-    pub usual: UsualK,
+    pub default_k: DefaultK,
     #[serde(skip)]
     build: BuildPolicy,
 }
@@ -136,7 +136,7 @@ enum BuildPolicy {
     Length(&'static Entry<BuildLength>),
 }
 
-/// Plain decoding.
+/// The policy of plain decoding.
 pub const NO_DRAFTS: PolicyEntry = fixed::PLAIN;
 
 /// All policies.
@@ -146,12 +146,12 @@ pub fn policies() -> impl Iterator<Item = PolicyEntry> {
 }
 
 impl PolicyEntry {
-    /// K, or its maximum, where `asked` is the one that was asked for.
+    /// K, or its maximum. `asked` is the requested one, `alone` the fastest for a request alone.
     pub fn k(&self, asked: Option<usize>, alone: usize) -> usize {
-        match self.usual {
-            UsualK::None => 0,
-            UsualK::Alone => asked.unwrap_or(alone),
-            UsualK::Most(most) => asked.unwrap_or(most),
+        match self.default_k {
+            DefaultK::None => 0,
+            DefaultK::Alone => asked.unwrap_or(alone),
+            DefaultK::Max(most) => asked.unwrap_or(most),
         }
     }
 
@@ -174,7 +174,7 @@ impl PolicyEntry {
         }
     }
 
-    /// Whether it looks at what the draft model believes.
+    /// Whether it looks at the draft model's probabilities.
     pub fn needs_beliefs(&self) -> bool {
         let settings = Params::default();
         let params = LengthParams { num_speculative_tokens: 1, params: &settings };

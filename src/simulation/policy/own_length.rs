@@ -1,12 +1,12 @@
-//! The draft length policies of the decoder: every request has one of its own. Those that look at
-//! the draft see what the tape has drawn.
+//! The draft length policies of the decoder: every request has its own. Policies that look at the
+//! draft see the one that the tape holds.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{
-    BuildPolicy, DecodingRequest, PolicyEntry, PolicyParams, ServedRound, ServerStep,
-    ServingPolicy, USUAL_MOST, UsualK,
+    BuildPolicy, DEFAULT_MAX_K, DecodingRequest, DefaultK, PolicyEntry, PolicyParams, ServedRound,
+    ServerStep, ServingPolicy,
 };
 use crate::error::Error;
 use crate::length::{BatchView, BuildLength, DraftLength, LENGTHS, LengthParams, SequencePast};
@@ -14,7 +14,7 @@ use crate::registry::Entry;
 use crate::round::{RoundEvent, RoundTimes, Verdict};
 use crate::tree::{Draft, TokenBelief};
 
-/// All but the one that a server calls `fixed`, too.
+/// All policies except the one that servers call `fixed`, too.
 pub(super) fn entries() -> impl Iterator<Item = PolicyEntry> {
     LENGTHS.iter().filter(|entry| entry.name != super::fixed::ENTRY.name).map(entry)
 }
@@ -25,7 +25,11 @@ fn entry(length: &'static Entry<BuildLength>) -> PolicyEntry {
         summary: length.summary,
         source: length.paper,
         // The heuristic begins with K and goes beyond it; for others K is the maximum.
-        usual: if length.name == "heuristic" { UsualK::Alone } else { UsualK::Most(USUAL_MOST) },
+        default_k: if length.name == "heuristic" {
+            DefaultK::Alone
+        } else {
+            DefaultK::Max(DEFAULT_MAX_K)
+        },
         build: BuildPolicy::Length(length),
     }
 }
@@ -60,7 +64,7 @@ impl OwnLengths {
 }
 
 impl OwnLength {
-    /// Drafts as long as the policy wants to.
+    /// Drafts as long as the policy continues.
     fn draft(&mut self, request: &DecodingRequest<'_>) -> usize {
         self.draft = Draft::empty(1);
         while self.draft.len() < request.most && self.length.go_deeper(&self.draft) {

@@ -1,10 +1,10 @@
 //! K by the number of requests that share a step.
 
-use super::{BuildPolicy, PolicyEntry, ServerStep, ServingPolicy, USUAL_MOST, UsualK};
+use super::{BuildPolicy, DEFAULT_MAX_K, DefaultK, PolicyEntry, ServerStep, ServingPolicy};
 
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "table",
-    usual: UsualK::Most(USUAL_MOST),
+    default_k: DefaultK::Max(DEFAULT_MAX_K),
     summary: "for every batch size the K from 0 to K that the forecast and the costs make fastest",
     source: "vLLM, num_speculative_tokens_per_batch_size",
     build: BuildPolicy::Server(|params| {

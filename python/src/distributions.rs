@@ -1,16 +1,16 @@
-//! Arrays as laws and tokens.
+//! Arrays as distributions and tokens.
 
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use specdec::distribution::{Dist, DistError, Token};
 
-/// The rows of an array, one law each.
+/// The rows of an array, one distribution each.
 ///
 /// Every row is divided by its sum, which may differ from 1 by as much as the numbers were
 /// rounded before they became f64.
-pub(crate) struct Laws<'py> {
-    /// What messages call the array.
+pub(crate) struct Rows<'py> {
+    /// The name of the array in messages.
     pub(crate) name: &'static str,
     /// The rows, C-contiguous.
     pub(crate) rows: PyReadonlyArray2<'py, f64>,
@@ -18,15 +18,15 @@ pub(crate) struct Laws<'py> {
     pub(crate) tolerance: f64,
 }
 
-/// An array of laws as Python passes it: its rows, and how far their sums may be from 1.
+/// The rows of an array as Python passes them, and how far their sums may be from 1.
 pub(crate) type Given<'py> = (PyReadonlyArray2<'py, f64>, f64);
 
-impl<'py> Laws<'py> {
+impl<'py> Rows<'py> {
     pub(crate) fn new(name: &'static str, (rows, tolerance): Given<'py>) -> Self {
         Self { name, rows, tolerance }
     }
 
-    /// The laws; the array is copied, since Python may change it.
+    /// The distributions; the array is copied, since Python may change it.
     pub(crate) fn dists(&self) -> PyResult<Vec<Dist>> {
         let rows = self.rows.as_array();
         let each = rows.outer_iter().enumerate();
@@ -42,12 +42,12 @@ impl<'py> Laws<'py> {
         match Dist::from_weights(row) {
             Err(DistError::NothingPossible) => Err(DistError::Mass { mass }),
             Ok(_) if (mass - 1.0).abs() > self.tolerance => Err(DistError::Mass { mass }),
-            law => law,
+            dist => dist,
         }
     }
 }
 
-/// Tokens that belong to a vocabulary.
+/// Tokens of a vocabulary.
 pub(crate) fn tokens(
     name: &str,
     tokens: &PyReadonlyArray1<'_, i64>,

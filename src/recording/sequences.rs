@@ -1,5 +1,5 @@
-//! Texts that any program wrote as JSON lines, one object each: `prompt_ids` and `output_ids`,
-//! and if they are known the sampling settings, the seed, how the text ended and its rounds.
+//! Sequences of any program as JSON lines, one object each: `prompt_ids` and `output_ids` and, if
+//! they are known, the sampling settings, the seed, how the completion ended, and its rounds.
 
 use std::io::BufRead;
 use std::path::Path;
@@ -15,21 +15,21 @@ use crate::error::Error;
 use crate::experiment::Build;
 use crate::sampling::SamplingParams;
 use crate::tape::{
-    TAPE_FORMAT, Tape, TapeEnd, TapeHeader, TapeLine, TapeModel, TapeText, read_tape,
+    TAPE_FORMAT, Tape, TapeEnd, TapeHeader, TapeLine, TapeModel, TapeSequence, read_tape,
 };
 
-/// Texts, and what a tape has no place for.
+/// Sequences, and what a tape does not hold of them.
 #[derive(Debug)]
-pub struct OutsideTexts {
-    /// The texts.
+pub struct ExternalSequences {
+    /// The sequences.
     pub tape: Tape,
     /// What else is known of each.
-    pub told: Vec<ToldOfText>,
+    pub reports: Vec<SequenceReport>,
 }
 
-/// What a program has told of a text.
+/// What a program reported about a sequence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ToldOfText {
+pub struct SequenceReport {
     /// Its seed.
     pub seed: Option<u64>,
     /// The accepted tokens of each round.
@@ -38,24 +38,24 @@ pub struct ToldOfText {
     pub drafted: Option<Vec<usize>>,
 }
 
-/// A text as a line of JSON; `docs/audit.md` describes the fields.
+/// A sequence as a line of JSON; `docs/audit.md` describes the fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TextLine {
+pub struct SequenceLine {
     /// A name of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// The tokens that the model was given.
+    /// The tokens of the prompt.
     pub prompt_ids: Vec<Token>,
-    /// Those that were drawn.
+    /// The tokens of the completion.
     pub output_ids: Vec<Token>,
     /// How they were drawn.
     #[serde(default)]
     pub sampling: SamplingParams,
-    /// The seed of the text.
+    /// The seed of the completion.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// How the text ended.
+    /// How the completion ended.
     #[serde(default = "length")]
     pub finish: TapeEnd,
     /// The accepted tokens of each round.
@@ -64,16 +64,16 @@ pub struct TextLine {
     /// The drafted tokens of each round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drafted: Option<Vec<usize>>,
-    /// How many passes of the target it took; nothing here needs it.
+    /// Number of target passes; not used here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<usize>,
-    /// Whatever the program wants to keep.
+    /// Anything else that the program wants to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<serde_json::Value>,
 }
 
-impl Default for TextLine {
-    /// A text that was cut, of nothing.
+impl Default for SequenceLine {
+    /// An empty completion that was cut.
     fn default() -> Self {
         Self {
             prompt: None,
@@ -94,11 +94,11 @@ fn length() -> TapeEnd {
     TapeEnd::Cut
 }
 
-/// Reads a tape, or texts as JSON lines.
+/// Reads a tape, or sequences as JSON lines.
 ///
 /// # Errors
 /// If the file is neither, or cannot be read; names the file and the line.
-pub fn read_outside_texts(path: &Path) -> Result<OutsideTexts> {
+pub fn read_external_sequences(path: &Path) -> Result<ExternalSequences> {
     let why = |error| Error::file(path, error);
     let mut lines = match Opened::open(path)? {
         Opened::Parquet(file) => return Ok(read_parquet(file, path)?.into()),
@@ -107,7 +107,7 @@ pub fn read_outside_texts(path: &Path) -> Result<OutsideTexts> {
     if lines.fill_buf().map_err(why)?.starts_with(TAPE) {
         return Ok(read_tape(lines, path)?.tape.into());
     }
-    let mut found = OutsideTexts { tape: empty()?, told: Vec::new() };
+    let mut found = ExternalSequences { tape: empty()?, reports: Vec::new() };
     for (number, line) in (1..).zip(lines.lines()) {
         let line = line.map_err(why)?;
         if line.trim().is_empty() {
@@ -117,24 +117,24 @@ pub fn read_outside_texts(path: &Path) -> Result<OutsideTexts> {
         let added = added.and_then(|line| found.add(line));
         added.map_err(|why| Error::file(path, format!("line {number}: {why}")))?;
     }
-    number_repeats(&mut found.tape.texts);
+    number_repeats(&mut found.tape.sequences);
     Ok(found)
 }
 
 /// How a tape begins.
 const TAPE: &[u8] = b"{\"tape\":";
 
-impl From<Tape> for OutsideTexts {
+impl From<Tape> for ExternalSequences {
     fn from(tape: Tape) -> Self {
-        let told = tape.texts.iter().map(|_| ToldOfText::default()).collect();
-        Self { tape, told }
+        let reports = tape.sequences.iter().map(|_| SequenceReport::default()).collect();
+        Self { tape, reports }
     }
 }
 
 fn empty() -> Result<Tape> {
     let header = TapeHeader {
         format: TAPE_FORMAT,
-        source: "texts".to_owned(),
+        source: "sequences".to_owned(),
         build: Build::this().describe(),
         target: TapeModel::default(),
         seed: None,
@@ -144,11 +144,11 @@ fn empty() -> Result<Tape> {
     Ok(Tape::new(header).map_err(Error::input)?)
 }
 
-impl OutsideTexts {
-    fn add(&mut self, line: TextLine) -> Result<(), String> {
+impl ExternalSequences {
+    fn add(&mut self, line: SequenceLine) -> Result<(), String> {
         line.sampling.validate().map_err(|bad| format!("in \"sampling\": {bad}"))?;
         if line.prompt_ids.is_empty() {
-            return Err("\"prompt_ids\" is empty: a text continues one token at least".to_owned());
+            return Err("\"prompt_ids\" is empty: a prompt has at least one token".to_owned());
         }
         let samplings = &mut self.tape.header.samplings;
         let known = samplings.iter().position(|known| *known == line.sampling);
@@ -158,7 +158,7 @@ impl OutsideTexts {
         }
         let tokens = line.output_ids.len();
         check_rounds(&line)?;
-        self.tape.add(TapeLine::Text(TapeText {
+        self.tape.add(TapeLine::Sequence(TapeSequence {
             prompt: line.prompt.unwrap_or_else(|| named(&line.prompt_ids)),
             category: String::new(),
             repeat: 0,
@@ -169,15 +169,15 @@ impl OutsideTexts {
             end: line.finish,
             log_p: None,
         }))?;
-        let TextLine { seed, accepted, drafted, .. } = line;
-        self.told.push(ToldOfText { seed, accepted, drafted });
+        let SequenceLine { seed, accepted, drafted, .. } = line;
+        self.reports.push(SequenceReport { seed, accepted, drafted });
         Ok(())
     }
 }
 
-/// Checks what is told of rounds; the end of the text may cut the last one, and the first token
+/// Checks the reported rounds. The end of the completion may cut the last one, and the first token
 /// may come from the prompt's pass.
-fn check_rounds(line: &TextLine) -> Result<(), String> {
+fn check_rounds(line: &SequenceLine) -> Result<(), String> {
     let Some(accepted) = &line.accepted else {
         return match line.drafted {
             Some(_) => Err("\"drafted\" needs \"accepted\"".to_owned()),
@@ -186,12 +186,14 @@ fn check_rounds(line: &TextLine) -> Result<(), String> {
     };
     let (sum, tokens) = (accepted.iter().sum::<usize>() + accepted.len(), line.output_ids.len());
     if sum + 1 < tokens {
-        return Err(format!("\"accepted\" tells of {sum} tokens, and \"output_ids\" has {tokens}"));
+        return Err(format!(
+            "\"accepted\" accounts for {sum} tokens, and \"output_ids\" has {tokens}"
+        ));
     }
     let Some(drafted) = &line.drafted else { return Ok(()) };
     let (rounds, own) = (accepted.len(), drafted.len());
     if own != rounds {
-        return Err(format!("\"drafted\" tells of {own} rounds, and \"accepted\" of {rounds}"));
+        return Err(format!("\"drafted\" has {own} rounds, and \"accepted\" has {rounds}"));
     }
     match accepted.iter().zip(drafted).find(|(accepted, drafted)| accepted > drafted) {
         Some((a, d)) => Err(format!("\"accepted\" has {a} where \"drafted\" has {d}")),
