@@ -1,4 +1,4 @@
-//! Tells the crate what it is built from: the compiler, the versions of the
+//! Gives the crate what it is built from: the compiler, the versions of the
 //! libraries that can change results, and the commit of its sources. Results
 //! name the build that made them, wherever it is run from.
 
@@ -9,7 +9,7 @@ use std::process::Command;
 const NAMED: &[&str] = &["candle-core", "candle-nn", "rand_chacha", "tokenizers"];
 /// What is compiled: changes elsewhere do not make the code another one.
 const SOURCES: &[&str] = &["src", "build.rs", "Cargo.toml", "Cargo.lock", "docs/certified.csv"];
-/// What git moves with a checkout or a commit, beside the branch itself.
+/// What git moves with a checkout or a commit, besides the branch itself.
 const MOVING: &[&str] = &["HEAD", "packed-refs"];
 
 fn main() {

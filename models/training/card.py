@@ -53,7 +53,7 @@ prefer the same token.
 |---|---:|---:|---:|---|
 {run_rows}
 
-Hardware: {hardware}. Hours are wall-clock time; other work ran beside the training.
+Hardware: {hardware}. Hours are wall-clock time; other work ran during the training.
 
 - Seed: a model of the target's shape with {seed_layers} layers, trained to the end of its schedule.
   Target: the seed with {added} more layers, which at first change nothing, trained further; its

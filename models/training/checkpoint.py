@@ -8,7 +8,7 @@ from model import Llama, LlamaConfig
 
 
 def save(path: Path, content: dict) -> None:
-    """Write a checkpoint beside its final name, then rename it."""
+    """Write a checkpoint next to its final name, then rename it."""
     temporary = path.with_suffix(".tmp")
     torch.save(content, temporary)
     temporary.replace(path)

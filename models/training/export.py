@@ -47,7 +47,7 @@ def configs(shape: LlamaConfig, bos: int, eos: int) -> dict[str, dict]:
 
 
 def main() -> None:
-    """Write every file beside its final name, then rename it."""
+    """Write every file next to its final name, then rename it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("folder", type=Path)

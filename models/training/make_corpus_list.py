@@ -56,7 +56,7 @@ def version_key(version: str) -> tuple[int, ...]:
 
 
 def main() -> None:
-    """Choose the crates and write the list beside this script."""
+    """Choose the crates and write the list next to this script."""
     metadata = cargo_packages()
     newest: dict[str, tuple[str, str]] = {}
     for name, version in locked_packages():

@@ -60,7 +60,7 @@ def run_share(objective, source: Source, shared: Shared, totals: Tensor, device:
 
 
 def end_with_parent() -> None:
-    """End this process as soon as its parent has ended, for whatever reason."""
+    """End this process as soon as its parent has ended, for any reason."""
     multiprocessing.parent_process().join()
     os._exit(1)
 

@@ -86,7 +86,7 @@ enum Command {
     Simulate(simulate::SimulateArgs),
     /// Find the fastest way to decode by forecasts, measure it, and show both
     Tune(tune::TuneArgs),
-    /// Tell whether texts of any decoder are drawn from the target's law, and which bug explains them if not
+    /// Test from the output of any decoder whether it is exact, and name the bug if not
     Audit(Box<audit::AuditArgs>),
     /// Serve a pair of models to clients of OpenAI's protocol
     #[cfg(feature = "serve")]

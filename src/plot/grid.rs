@@ -225,9 +225,9 @@ impl PlacedPanel<'_> {
     /// curves at the same x are drawn side by side.
     fn aside(&self, i: usize) -> f64 {
         let curves = self.panel.curves.len();
-        let beside = curves > MOST_BANDS && self.panel.x.chosen();
+        let side_by_side = curves > MOST_BANDS && self.panel.x.chosen();
         let middle = (curves as f64 - 1.0) / 2.0;
-        if beside { (i as f64 - middle) * 2.5 } else { 0.0 }
+        if side_by_side { (i as f64 - middle) * 2.5 } else { 0.0 }
     }
 
     /// Lets readers of a page point at every measured value.

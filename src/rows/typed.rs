@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_a_column_keep_their_bits_and_others_are_refused() {
+    fn large_numbers_keep_their_bits_or_are_refused() {
         for number in [0, 7, u64::MAX] {
             assert_eq!(TypedField::<i64>::of(number.value()), Some(number));
         }

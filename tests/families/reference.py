@@ -23,7 +23,7 @@ def widened(args: tuple, kwargs: dict | None) -> tuple[tuple, dict]:
 
 
 class Everything(TorchFunctionMode):
-    """Computes in f64 whatever asks for f32: for frequencies."""
+    """Computes in f64 what asks for f32: for frequencies."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         """Run one function of torch."""

@@ -24,7 +24,7 @@ struct Busy {
 }
 
 impl Busy {
-    /// `is_busy` tells by the number of a span whether it loses time.
+    /// `is_busy` decides by the number of a span whether it loses time.
     fn new(is_busy: fn(usize) -> bool) -> Self {
         let (clock, readings, busy) = (RealClock::default(), Cell::new(0), Cell::new(false));
         Self { clock, is_busy, readings, busy, lost: Cell::default() }

@@ -14,7 +14,7 @@ fn with(cache_dtype: CacheDtype) -> Settings {
 }
 
 #[test]
-fn logits_have_the_same_bits_in_every_pass_thread_and_instruction_set() {
+fn logits_have_the_same_bits_for_any_pass_threads_and_isa() {
     for folder in folders() {
         let text = &expected(&folder).texts[0].tokens;
         for dtype in [CacheDtype::F16, CacheDtype::Q8_0] {

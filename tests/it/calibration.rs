@@ -156,31 +156,31 @@ fn an_interrupted_calibration_ends_after_at_most_one_more_pass() {
 }
 
 /// The report of a run with a changed calibration.
-fn told(change: fn(&mut Rows)) -> String {
+fn report_of(change: fn(&mut Rows)) -> String {
     let mut rows = Synthetic::large().rows();
     change(&mut rows);
     reported(&rows).1
 }
 
 #[test]
-fn the_report_doubts_costs_that_spread_or_disagree_with_the_sweep() {
+fn the_report_doubts_costs_that_spread_or_disagree() {
     let doubts = ["differ by more than a factor", "interquartile range", "speedups are off"];
     let found = |report: &str| doubts.map(|doubt| report.contains(doubt));
-    assert_eq!(found(&told(|_| {})), [false; 3]);
-    let apart = told(|rows| {
+    assert_eq!(found(&report_of(|_| {})), [false; 3]);
+    let apart = report_of(|rows| {
         let (_, costs) = rows.calibration.cells.iter_mut().next().unwrap();
         costs.spread = Some(4.2);
     });
     assert_eq!(found(&apart), [true, false, false], "{apart}");
     assert!(apart.contains("Warm-ups of 1 of 39 cells") && apart.contains("4.2"), "{apart}");
-    let wide = told(|rows| rows.calibration.passes[2].iqr_us = 3000.0);
+    let wide = report_of(|rows| rows.calibration.passes[2].iqr_us = 3000.0);
     assert_eq!(found(&wide), [false, true, false]);
-    let poisoned = told(|rows| {
+    let poisoned = report_of(|rows| {
         let costs = rows.calibration.cells.values_mut();
         let drafting = costs.filter_map(|c| c.draft_us_per_token.as_mut()).filter(|us| **us > 9.0);
         drafting.for_each(|us| *us *= 20.0);
     });
     assert_eq!(found(&poisoned), [false, false, true]);
-    let cheap = told(|rows| rows.calibration.passes.iter_mut().for_each(|p| p.us /= 2.0));
+    let cheap = report_of(|rows| rows.calibration.passes.iter_mut().for_each(|p| p.us /= 2.0));
     assert_eq!(found(&cheap), [false, false, true]);
 }

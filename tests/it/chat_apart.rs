@@ -1,5 +1,5 @@
 //! The control tokens of a conversation are the template's: no string in a message becomes
-//! one, whatever the template does with the message.
+//! one, for any template.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ const TEMPLATES: &[&str] = &[
     "{% for m in messages %}<s>{{ m.content.replace('b', 'c') | upper | lower }}</s>{% endfor %}",
     "{% for m in messages %}<|im_start|>{% if m.content.startswith('<tool>') %}tool: \
      {% endif %}{{ m.content }}{{ m.content }}<|im_end|>{% endfor %}",
-    // What a template puts beside a content does not make a token of both.
+    // What a template puts next to a content does not make a token of both.
     "{% for m in messages %}<{{ m.content }}s>{{ m.content }}|im_end|>{% endfor %}",
 ];
 
@@ -131,7 +131,7 @@ fn the_tokens_are_those_of_the_rendered_text() {
 }
 
 #[test]
-fn a_template_and_a_message_do_not_make_a_control_token_together() {
+fn template_and_message_do_not_join_into_a_control_token() {
     for (template, content) in [
         ("<{{ messages[0].content }}", "s>"),
         ("{{ messages[0].content }}s>", "<"),
@@ -147,7 +147,7 @@ fn a_template_and_a_message_do_not_make_a_control_token_together() {
 }
 
 #[test]
-fn a_control_token_that_the_template_looks_for_in_a_message_is_refused() {
+fn a_control_token_that_the_template_acts_on_is_refused() {
     let looks = "{% for m in messages %}{{ m.content.split('</s>')[0] }}</s>{% endfor %}";
     let codec = codec(&vocabulary(looks));
     assert!(codec.encode_chat(&conversation(&["a <s> b"])).is_ok());

@@ -77,7 +77,7 @@ fn streamed_text_is_complete_and_in_whole_characters() {
 }
 
 #[test]
-fn inspect_cuts_padding_rows_and_shows_the_overlap_with_the_draft() {
+fn inspect_cuts_padding_rows_and_shows_the_overlap() {
     let pair = default_pair();
     let common = ["inspect", "--target", &pair.target, "--draft", &pair.draft];
     let shown = json(&[&common[..], &["--prompt", "the", "--top", "5", "--json"]].concat());

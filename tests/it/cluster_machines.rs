@@ -114,7 +114,7 @@ fn every_speedup_of_a_merged_run_is_that_of_one_machine() {
 }
 
 #[test]
-fn times_of_one_machine_and_of_runs_that_name_none_do_not_mix_either() {
+fn times_of_named_and_unnamed_machines_do_not_mix() {
     // Two shards of one machine are one group.
     let out = tempfile::tempdir().unwrap();
     let parts = shards(out.path(), &[1, 1]);
@@ -145,7 +145,7 @@ fn normal(rng: &mut ChaCha8Rng) -> f64 {
 /// Catches: the interval takes the 1.96 of a normal distribution; machines never differ in the
 /// model.
 #[test]
-fn the_random_effects_model_has_its_closed_form_for_equal_errors() {
+fn random_effects_have_their_closed_form_for_equal_errors() {
     let logs = [0.1, 0.4, 0.2, 0.7, 0.3, 0.5, 0.2, 0.6, 0.4];
     let (count, error) = (logs.len() as f64, 0.01);
     let mean = logs.iter().sum::<f64>() / count;
@@ -185,7 +185,7 @@ fn coverage(machines: usize, spread: f64) -> (f64, f64) {
 }
 
 #[test]
-fn intervals_between_machines_keep_their_coverage_and_those_without_a_spread_do_not() {
+fn intervals_between_machines_cover_only_with_a_spread() {
     for (machines, spread) in [(8, 0.0), (8, 0.05), (8, 0.2), (20, 0.1), (100, 0.1)] {
         let (inside, fixed) = coverage(machines, spread);
         // Without a spread, the interval may be longer than it has to be.

@@ -23,7 +23,7 @@ fn whole(out: &Path, more: &[&str]) -> PathBuf {
 }
 
 #[test]
-fn four_merged_shards_equal_the_run_of_one_machine_byte_for_byte() {
+fn four_merged_shards_have_the_bytes_of_one_machine() {
     let (one, four) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let whole = whole(one.path(), TRACED);
     // The machines end in another order than the shards have.
@@ -169,7 +169,7 @@ fn a_merge_that_fails_leaves_nothing_behind() {
 
 /// Catches: a missing shard is not named.
 #[test]
-fn missing_corrupt_and_unfinished_shards_are_named_and_the_rest_is_merged() {
+fn bad_shards_are_named_and_the_rest_is_merged() {
     let (one, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let whole = whole(one.path(), &[]);
     all_shards(out.path(), 4, &[]);
@@ -307,7 +307,7 @@ fn disturb(folder: &Path, disturbed: bool) {
 
 /// Catches: a disturbed attempt counts as much as an undisturbed one.
 #[test]
-fn a_part_in_which_a_block_was_not_disturbed_is_taken_before_one_in_which_it_was() {
+fn the_undisturbed_copy_of_a_block_is_taken() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     all_shards(one.path(), 12, &[]);
     let whole = whole(two.path(), &[]);

@@ -1,4 +1,4 @@
-//! Shards of a run: which blocks each has, how it goes on, and what it reports.
+//! Shards of a run: which blocks each has, how it continues, and what it reports.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,7 @@ fn counts(out: &Path) -> BTreeMap<usize, usize> {
 
 /// Catches: a shard has all blocks of a sampling setting.
 #[test]
-fn every_block_is_in_one_shard_and_shards_are_even_in_all_and_for_each_sampling_setting() {
+fn blocks_are_dealt_once_and_evenly_for_each_sampling() {
     for n in [1, 2, 3, 5] {
         let out = tempfile::tempdir().unwrap();
         all_shards(out.path(), n, &["--set", "repeats=5"]);
@@ -49,7 +49,7 @@ fn every_block_is_in_one_shard_and_shards_are_even_in_all_and_for_each_sampling_
 
 /// Catches: blocks are dealt by their place in the plan.
 #[test]
-fn a_shard_is_dealt_by_what_its_blocks_are_and_not_by_their_order() {
+fn a_shard_depends_on_its_blocks_and_not_on_their_order() {
     let dealt = |order: &[&str]| {
         let out = tempfile::tempdir().unwrap();
         let file = out.path().join("prompts.jsonl");
@@ -131,7 +131,7 @@ fn kill(machine: &str, out: &Path) {
 
 /// Catches: a shard is continued in its folder on another machine.
 #[test]
-fn a_killed_shard_goes_on_in_its_folder_on_its_machine_and_in_another_one_elsewhere() {
+fn a_killed_shard_continues_here_or_on_another_machine() {
     let (here, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let half = 12 * BLOCKS / 2;
     kill("a", here.path());
@@ -155,7 +155,7 @@ fn a_killed_shard_goes_on_in_its_folder_on_its_machine_and_in_another_one_elsewh
 }
 
 #[test]
-fn a_shard_has_one_writer_and_goes_on_only_as_a_shard() {
+fn a_shard_has_one_writer_and_continues_only_as_a_shard() {
     let out = tempfile::tempdir().unwrap();
     let mut command = part("a", out.path(), &["--shard", "1/2"], LONG);
     let mut child = command.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();

@@ -145,7 +145,7 @@ fn the_script_for_slurm_runs_all_parts_the_merge_and_the_report() {
 
 /// Catches: a task that failed by itself is requeued.
 #[test]
-fn a_task_that_a_signal_ended_is_requeued_a_few_times_and_one_that_failed_is_not() {
+fn a_killed_task_is_requeued_and_a_failed_one_is_not() {
     let site = Site::new();
     site.stand_in("sbatch", "cat > \"$(dirname \"$0\")/task.$#\"; echo 7");
     site.stand_in("scontrol", "echo \"$*\" >> \"$(dirname \"$0\")/scontrol.log\"");
@@ -178,7 +178,7 @@ fn a_task_that_a_signal_ended_is_requeued_a_few_times_and_one_that_failed_is_not
 }
 
 #[test]
-fn the_command_line_for_parallel_runs_all_parts_the_merge_and_the_report() {
+fn the_line_for_parallel_runs_parts_merge_and_report() {
     let site = Site::new();
     // Like parallel without a command: a line is one.
     site.stand_in(
@@ -201,7 +201,7 @@ fn the_command_line_for_parallel_runs_all_parts_the_merge_and_the_report() {
 }
 
 #[test]
-fn the_file_for_hyperqueue_has_the_parts_and_what_depends_on_them() {
+fn the_file_for_hyperqueue_has_parts_and_dependencies() {
     let site = Site::new();
     let script = site.script(&["--hyperqueue"]);
     let job: toml::Table = script.parse().unwrap();
@@ -263,7 +263,7 @@ fn contain(container: &Value, index: usize) {
 
 /// Catches: Kubernetes expands dollar signs in names.
 #[test]
-fn the_jobs_for_kubernetes_have_the_parts_and_a_merge_that_waits() {
+fn the_jobs_for_kubernetes_have_parts_and_a_waiting_merge() {
     let site = Site::new();
     let more = ["--kubernetes", "--image", "registry/specdec:1", "--volume", "results"];
     let script = site.script(&more);

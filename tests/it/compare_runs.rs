@@ -68,7 +68,7 @@ fn forged_times_are_found_in_their_cell_alone() {
 }
 
 #[test]
-fn forged_acceptance_is_found_whatever_the_machine() {
+fn forged_acceptance_is_found_on_any_machine() {
     let first = simulated();
     let mut second = first.clone();
     let mut emitted = std::collections::BTreeMap::<(String, String), usize>::new();
@@ -143,7 +143,7 @@ fn times_of_different_machines_are_never_compared() {
 }
 
 #[test]
-fn times_of_machines_with_different_names_are_not_compared_where_both_have_one() {
+fn times_of_differently_named_machines_are_not_compared() {
     let found = |names: [Option<&str>; 2]| {
         let folders = names.map(|name| {
             let folder = written(&simulated());

@@ -198,7 +198,7 @@ fn times(first: &[Sample], second: &[Sample], pairing: Pairing) -> Option<[f64; 
 /// Catches: generations without a partner count; a time counts that only one run has; repeats are
 /// paired although the seeds differ.
 #[test]
-fn generations_are_paired_by_prompt_and_repeat_if_both_are_timed() {
+fn timed_generations_are_paired_by_prompt_and_repeat() {
     let first = [
         sample("a", 0, 1.0, true),
         sample("a", 1, 10.0, true),

@@ -141,7 +141,7 @@ fn reruns_are_bounded_and_start_with_the_worst_blocks() {
 }
 
 #[test]
-fn a_block_is_disturbed_if_it_loses_more_than_a_tenth_of_its_time() {
+fn a_block_that_loses_a_tenth_of_its_time_is_disturbed() {
     let out = tempfile::tempdir().unwrap();
     let mut shares = [0.0; BLOCKS];
     (shares[3], shares[4]) = (0.0999, 0.1001);
@@ -164,7 +164,7 @@ fn disturb(folder: &Path, blocks: usize) -> String {
 }
 
 #[test]
-fn verdicts_are_withheld_if_more_than_a_tenth_of_blocks_is_disturbed() {
+fn too_many_disturbed_blocks_withhold_the_verdicts() {
     // 40 prompts at three temperatures: 120 blocks.
     let (folder, before) = reported(&Synthetic::large().rows());
     assert!(before.contains("| faster |") && !before.contains("DISTURBED"), "{before}");

@@ -52,7 +52,7 @@ fn the_embedded_pair_has_the_expected_vocabulary_and_sizes() {
 const TOKENS: usize = 24;
 
 #[test]
-fn speculative_greedy_text_equals_plain_greedy_text_up_to_rare_ties() {
+fn speculative_greedy_equals_plain_greedy_up_to_rare_ties() {
     let (target, draft) = pair();
     let text_of = |prompt: &[Token], drafter: &str, k: usize| -> Vec<Token> {
         let spec = MethodSpec {
@@ -93,7 +93,7 @@ fn speculative_greedy_text_equals_plain_greedy_text_up_to_rare_ties() {
 }
 
 #[test]
-fn with_coupled_noise_every_drafter_and_length_policy_gives_the_same_text() {
+fn coupled_noise_gives_the_same_completion_for_all_methods() {
     let (target, draft) = pair();
     let text_of = |prompt: &[Token], drafter: &str, length: &str, k: usize| -> Vec<Token> {
         let spec = MethodSpec {

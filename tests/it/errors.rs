@@ -11,7 +11,7 @@ fn refused(spec: MethodSpec) -> Error {
 }
 
 #[test]
-fn unknown_names_values_out_of_range_and_settings_that_disagree_are_told_apart() {
+fn kinds_of_wrong_settings_are_told_apart() {
     let unknown = MethodSpec { verifier: "rejektion".to_owned(), ..MethodSpec::default() };
     assert!(matches!(refused(unknown), Error::Name(name) if name.name == "rejektion"));
     let sampling = SamplingParams { top_p: 1.5, ..SamplingParams::default() };

@@ -157,7 +157,7 @@ const COUPLED: [&str; 5] = [
 ];
 
 #[test]
-fn an_interrupt_ends_the_current_round_and_reports_no_divergence() {
+fn an_interrupt_ends_the_round_and_reports_no_divergence() {
     let run = |last_pass: usize| {
         let (interrupted, out) = (AtomicBool::new(false), tempfile::tempdir().unwrap());
         let target = Limited::new(&interrupted, last_pass, usize::MAX);

@@ -39,7 +39,7 @@ fn moody() -> Moody {
 }
 
 #[test]
-fn failed_generations_are_recorded_and_the_sweep_goes_on() {
+fn failed_generations_are_recorded_and_the_sweep_continues() {
     let out = tempfile::tempdir().unwrap();
     let go_on = AtomicBool::new(false);
     let folder = run_smoke(&moody(), &["abc", "dab"], &["sweep.temperature=1"], &go_on, out.path());

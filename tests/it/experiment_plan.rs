@@ -110,7 +110,7 @@ fn ids_depend_on_settings_that_can_change_tokens() {
 }
 
 #[test]
-fn ids_of_cells_that_use_the_draft_model_depend_on_its_vocabulary() {
+fn ids_of_cells_depend_on_the_draft_models_vocabulary() {
     let (same, other) = (plan(&[]).unwrap(), plan(&["vocabulary=intersection"]).unwrap());
     assert_eq!(ids(&plan(&["vocabulary=same"]).unwrap()), ids(&same));
     for (one, two) in same.cells.iter().zip(&other.cells) {

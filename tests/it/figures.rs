@@ -305,7 +305,7 @@ fn figures_of_committed_runs_are_legible() {
 }
 
 #[test]
-fn the_legibility_check_finds_clipped_overlapping_and_tall_figures() {
+fn the_legibility_check_finds_bad_figures() {
     let (folder, _) = crate::report::reported(&Synthetic::large().rows());
     let svg = fs::read_to_string(folder.path().join("figures/speedup.svg")).unwrap();
     let faults = |svg: &str| Drawing::of(svg).faults();

@@ -19,7 +19,7 @@ use crate::ggml_support::{
 enum Words {
     /// As for GPT-2, after every digit has been split off if `digits`.
     Gpt2 { digits: bool },
-    /// As for GPT-4, with at most so many digits in a word, and contractions or not.
+    /// As for GPT-4, with at most this number of digits in a word, and contractions or not.
     Gpt4 { digits: usize, contractions: bool },
 }
 
@@ -209,7 +209,7 @@ fn texts_have_the_tokens_of_naive_merging() {
 }
 
 #[test]
-fn user_defined_tokens_are_found_before_words_and_control_tokens_only_if_allowed() {
+fn user_tokens_come_first_and_control_tokens_if_allowed() {
     let (pre, words, whole) = PRE[4];
     let mut rng = seeded(32);
     let mut vocabulary = vocabulary(pre, words, &mut rng);

@@ -107,7 +107,7 @@ fn blocks_are_packed_without_a_change() {
 }
 
 #[test]
-fn a_product_with_blocks_has_the_same_bits_for_any_row_count_threads_and_isa() {
+fn a_product_with_blocks_has_the_same_bits_everywhere() {
     let mut rng = seeded(43);
     for kind in kinds() {
         let (outputs, inputs) = (75, 768);

@@ -1,4 +1,4 @@
-//! Tiny models of every architecture as GGUF files, beside the tensors that they have as
+//! Tiny models of every architecture as GGUF files, next to the tensors that they have as
 //! Hugging Face checkpoints.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
-//! The tensors of a GGUF file are those of the Hugging Face checkpoint, whatever the
-//! architecture calls them and however it orders their rows.
+//! The tensors of a GGUF file are those of the Hugging Face checkpoint, under any
+//! names and in any order of rows that an architecture has for them.
 
 use specdec::model::gguf::TensorKind;
 
@@ -170,7 +170,7 @@ fn only_the_norms_of_gemma_are_complete() {
 }
 
 #[test]
-fn tensors_that_are_missing_or_have_another_shape_are_refused_by_name() {
+fn missing_and_misshapen_tensors_are_refused_by_name() {
     let model = TinyModel::new("llama");
     let file = model.gguf().without_tensor("blk.1.ffn_up.weight");
     let found = checkpoint(&file.bytes()).unwrap();

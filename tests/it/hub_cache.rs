@@ -64,7 +64,7 @@ fn named(names: &[&str]) -> Files {
 }
 
 #[test]
-fn a_branch_a_tag_a_pull_request_and_a_commit_lead_to_the_same_model() {
+fn all_kinds_of_revisions_lead_to_the_same_model() {
     let lab = Lab::new();
     let revisions = ["main", "v1.0", "refs/pr/3", "team/branch"];
     store(&lab.cache(), REPO, COMMIT, &revisions, &draft_files());
@@ -84,7 +84,7 @@ fn a_branch_a_tag_a_pull_request_and_a_commit_lead_to_the_same_model() {
 }
 
 #[test]
-fn a_cached_model_has_the_hash_of_its_folder_and_records_its_commit() {
+fn a_cached_model_has_its_folders_hash_and_its_commit() {
     let folder = load(draft_folder().to_str().unwrap(), Role::Draft).unwrap();
     assert_eq!(folder.model.info().revision, None);
     let whole = load(Lab::with(&draft_files()).find(REPO).unwrap(), Role::Draft);
@@ -109,7 +109,7 @@ fn a_folder_of_the_same_name_comes_first() {
 }
 
 #[test]
-fn what_is_not_in_the_cache_is_refused_with_the_command_that_downloads_it() {
+fn a_model_outside_the_cache_is_refused_with_a_command() {
     let lab = Lab::with(&draft_files());
     let cache = lab.cache().display().to_string();
     let command = "`hf download lab/other` downloads it";

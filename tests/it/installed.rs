@@ -47,7 +47,7 @@ fn bench_and_list_need_no_file() {
 
 /// The hash of a plan covers the models' files, and the text and tokens of all prompts.
 #[test]
-fn every_prompt_set_and_both_models_have_the_hashes_of_the_checkout() {
+fn prompt_sets_and_models_have_the_hashes_of_the_checkout() {
     let sets = fs::read_dir(checkout().join("configs/prompts")).unwrap();
     let names = sets.map(|set| set.unwrap().path());
     let names = names.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());

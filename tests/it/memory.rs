@@ -40,8 +40,8 @@ fn report(folder: &Path) -> (usize, Duration) {
 
 #[test]
 fn a_round_takes_a_few_bytes_of_a_report() {
-    // Threads that hand rows to each other keep some megabytes, more or fewer by chance: so
-    // many rounds make that three bytes each.
+    // Threads that hand rows to each other keep some megabytes, more or fewer by chance: with
+    // this number of rounds, that is three bytes each.
     let measured = [1_500, 30_000].map(|max_tokens| {
         let out = tempfile::tempdir().unwrap();
         let run = Synthetic {

@@ -18,7 +18,7 @@ fn sentence(result: Result<impl std::fmt::Debug, Error>) -> String {
 }
 
 #[test]
-fn the_nearest_configs_folder_comes_first_and_the_working_directory_last() {
+fn the_nearest_configs_come_before_the_working_directory() {
     let dir = tempfile::tempdir().unwrap();
     let deep = dir.path().join("lab/experiments/01");
     fs::create_dir_all(&deep).unwrap();
@@ -50,7 +50,7 @@ fn folders_are_found_by_relative_and_absolute_path() {
 }
 
 #[test]
-fn the_error_for_an_unknown_model_lists_known_names_and_the_nearest() {
+fn an_unknown_model_gets_known_names_and_the_nearest() {
     let dir = tempfile::tempdir().unwrap();
     let text = sentence(Catalog::near(dir.path()).model("embeded-draft"));
     assert!(text.contains("did you mean \"embedded-draft\""), "{text}");

@@ -88,7 +88,7 @@ fn damaged_tokenizers_are_refused_without_a_panic() {
 }
 
 #[test]
-fn sizes_in_the_configuration_that_the_weights_contradict_are_refused() {
+fn configured_sizes_that_contradict_the_weights_are_refused() {
     let refused = |config: Value| refusal(&Checkpoint { config, ..Checkpoint::default() }, |_| ());
     for key in [
         "hidden_size",
@@ -119,7 +119,7 @@ fn sizes_in_the_configuration_that_the_weights_contradict_are_refused() {
 }
 
 #[test]
-fn configuration_values_of_the_wrong_type_are_named_with_their_key() {
+fn configuration_values_of_the_wrong_type_are_named() {
     let refused = |config: Value| refusal(&Checkpoint { config, ..Checkpoint::default() }, |_| ());
     let sentence = refused(json!({"num_attention_heads": "many"}));
     says(&sentence, &["config.json", "num_attention_heads is \"many\"", "a whole number"]);
@@ -215,7 +215,7 @@ fn weights_that_a_dtype_cannot_hold_are_refused() {
 }
 
 #[test]
-fn weights_truncated_while_they_are_read_never_crash_the_command() {
+fn weights_truncated_during_the_read_never_crash() {
     let dir = tempfile::tempdir().unwrap();
     let large = Checkpoint { hidden: 256, intermediate: 1024, layers: 4, ..Checkpoint::default() };
     large.write(dir.path());

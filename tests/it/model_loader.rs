@@ -157,7 +157,7 @@ fn an_unfinished_character_is_emitted_at_the_end() {
 }
 
 #[test]
-fn models_with_different_tokenizers_or_vocabularies_cannot_be_paired() {
+fn models_with_different_tokenizers_cannot_be_paired() {
     let target = opened(&small(), |_| ()).unwrap();
     let same = opened(&Checkpoint { seed: 2, ..small() }, |_| ()).unwrap();
     check_pair(target.model.info(), same.model.info()).unwrap();
@@ -299,7 +299,7 @@ fn unsupported_configurations_are_refused() {
 }
 
 #[test]
-fn unavailable_devices_and_unsupported_engine_settings_are_refused() {
+fn unavailable_devices_and_engine_settings_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     small().write(dir.path());
     let refuse = |settings: Value, parts: &[&str]| {

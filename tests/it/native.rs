@@ -136,7 +136,7 @@ fn values_are_quantised_to_the_nearest_step() {
 }
 
 #[test]
-fn one_value_that_is_not_finite_makes_the_products_of_its_row_nan() {
+fn one_value_that_is_not_finite_makes_its_row_nan() {
     let mut rng = ChaCha8Rng::seed_from_u64(6);
     let weights = uniform(&mut rng, 17 * 64);
     for bad in [f32::NAN, -f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
@@ -154,7 +154,7 @@ fn one_value_that_is_not_finite_makes_the_products_of_its_row_nan() {
 }
 
 #[test]
-fn a_product_has_the_same_bits_for_any_row_count_threads_and_isa() {
+fn a_product_has_the_same_bits_for_any_rows_threads_and_isa() {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     for &(outputs, inputs) in &[(75, 320), (32, 33), (16, 544)] {
         let weights = uniform(&mut rng, outputs * inputs);
@@ -265,7 +265,7 @@ fn even() -> Checkpoint {
 }
 
 #[test]
-fn logits_have_the_same_bits_in_every_pass_thread_and_instruction_set() {
+fn logits_have_the_same_bits_for_any_pass_threads_and_isa() {
     let text = (0..60).map(|i| (i * 31 + 3) % VOCAB as u32).collect::<Vec<_>>();
     for checkpoint in [odd(), even()] {
         for dtype in Dtype::ALL {

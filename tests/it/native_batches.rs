@@ -60,7 +60,7 @@ impl Reading {
         assert_eq!(self.session.context(), &self.text[..read]);
     }
 
-    /// Compares the rows of the text, and goes on behind them.
+    /// Compares the rows of the text, and continues after them.
     fn check(&mut self, rows: &[Vec<u32>]) {
         assert!(rows[0] == self.expected[self.at - 1], "context of {}", self.at);
         for (i, &node) in self.nodes.iter().enumerate() {
@@ -111,7 +111,7 @@ fn text(rng: &mut impl Rng, vocab: usize, most: usize) -> Vec<u32> {
 /// Catches: keys and values in the wrong slot; a row attends to all that the longest row of its
 /// sequence sees; a pass that is too long loses its last sequence.
 #[test]
-fn a_sequence_has_the_same_bits_whatever_the_batch_around_it() {
+fn a_sequence_has_the_same_bits_in_any_batch() {
     let shapes = [
         Checkpoint { hidden: 48, intermediate: 72, head_dim: 20, ..Checkpoint::default() },
         Checkpoint {

@@ -1,5 +1,5 @@
 //! Long files of rows move to segments: the rows, and everything that is made of them, stay the
-//! same, whatever a crash leaves behind.
+//! same, no matter what a crash leaves behind.
 
 use std::fs;
 use std::path::Path;
@@ -124,7 +124,7 @@ fn is_whole(run: &OwnRun, expected: &[RoundRow], superseded: usize) {
 /// it does not repeat a segment, or all of it but one row; half-written files stay; the last rows
 /// are not handed over.
 #[test]
-fn a_kill_between_any_two_steps_of_packing_loses_and_doubles_nothing() {
+fn a_kill_during_packing_loses_and_doubles_nothing() {
     let whole = OwnRun::packed(&[]);
     let expected = all_rows::<RoundRow>(&whole.folder, "rounds");
 
@@ -157,7 +157,7 @@ fn a_kill_between_any_two_steps_of_packing_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn a_torn_line_after_a_cut_and_rows_of_an_unlisted_block_are_dropped() {
+fn torn_lines_and_rows_of_unlisted_blocks_are_dropped() {
     let whole = OwnRun::packed(&[]);
     let expected = all_rows::<RoundRow>(&whole.folder, "rounds");
     let run = half_packed(&whole, 5);
@@ -214,7 +214,7 @@ fn a_damaged_segment_is_named_and_its_blocks_are_run_again() {
 
 /// Catches: the damaged block stays in its segment, or sound ones leave it, too.
 #[test]
-fn of_a_segment_with_several_blocks_the_damaged_one_is_run_again() {
+fn only_the_damaged_block_of_a_segment_is_run_again() {
     let expected = all_rows::<RoundRow>(&OwnRun::new(&[]).folder, "rounds");
     let run = OwnRun::new(&["--pack-above", "20000"]);
     let found = segments(&run.folder, "rounds");

@@ -36,7 +36,7 @@ fn same_segments(merged: &Path, whole: &Path, least: usize) {
 
 /// Catches: merging packs nothing, every block, or at half the length.
 #[test]
-fn packed_and_plain_shards_are_merged_to_the_rows_of_one_machine() {
+fn packed_and_plain_shards_merge_to_the_same_rows() {
     let (plain, some) =
         (OwnRun::new(TRACED), OwnRun::new(&[TRACED, &["--pack-above", "90000"]].concat()));
     let out = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ fn packed_and_plain_shards_are_merged_to_the_rows_of_one_machine() {
 }
 
 #[test]
-fn a_shard_that_was_killed_while_it_packed_is_merged_with_each_row_once() {
+fn a_shard_killed_while_packing_is_merged_row_by_row_once() {
     let plain = OwnRun::new(TRACED);
     let out = tempfile::tempdir().unwrap();
     let parts = shards(out.path());

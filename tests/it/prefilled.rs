@@ -155,7 +155,7 @@ fn an_empty_prefix_costs_nothing() {
 }
 
 #[test]
-fn a_prefix_that_fails_is_not_charged_and_computed_when_it_can_be() {
+fn a_failing_prefix_is_not_charged_and_computed_later() {
     let (model, clock) = (Counted::new(), VirtualClock::new(VirtualCosts::default()));
     let shared = Prefilled::new(&model, Who::Target, &[0, 1, 2], &clock);
     model.fails.store(true, Ordering::Relaxed);
@@ -167,7 +167,7 @@ fn a_prefix_that_fails_is_not_charged_and_computed_when_it_can_be() {
 }
 
 #[test]
-fn a_run_computes_one_prefill_per_block_and_charges_it_to_all_its_cells() {
+fn one_prefill_per_block_is_charged_to_all_its_cells() {
     let (target, out) = (Counted::new(), tempfile::tempdir().unwrap());
     let set = ["warmup=0", "repeats=2", "sweep.drafter=model", "sweep.verifier=rejection"];
     let folder = run(&target, &set, out.path());

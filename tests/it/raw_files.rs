@@ -41,7 +41,7 @@ fn same(found: &Results, expected: &Results) {
 }
 
 #[test]
-fn rows_of_a_block_may_lie_anywhere_as_long_as_they_keep_their_order() {
+fn rows_of_a_block_may_lie_anywhere_in_their_order() {
     let folder = large();
     let expected = load(folder.path()).unwrap();
     // The rows of both temperatures and both prompts by turns.
@@ -91,7 +91,7 @@ fn columns_may_have_any_order() {
 }
 
 #[test]
-fn damage_far_into_a_file_is_named_and_a_torn_last_line_is_withheld() {
+fn late_damage_is_named_and_a_torn_last_line_withheld() {
     let folder = large();
     let expected = load(folder.path()).unwrap();
     // A line that has no end may hold anything, however long it is.

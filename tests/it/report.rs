@@ -86,7 +86,7 @@ fn a_report_recovers_the_parameters_of_the_simulation() {
 }
 
 #[test]
-fn a_setting_with_several_values_gets_a_figure_with_a_tick_per_value() {
+fn a_setting_with_several_values_gets_a_figure() {
     let rows = Synthetic { temperatures: vec![0.0, 25.0, 40.0, 65.0], ..Synthetic::tiny() }.rows();
     let (folder, text) = reported(&rows);
     assert!(text.contains("(figures/by_temperature.svg)"));
@@ -310,7 +310,7 @@ fn a_baseline_with_fewer_passes_than_tokens_is_called_out() {
 }
 
 #[test]
-fn greedy_differences_are_shown_and_raise_an_alarm_unless_they_are_ties() {
+fn greedy_differences_raise_an_alarm_unless_they_are_ties() {
     let mut rows = Synthetic::tiny().rows();
     let found = |prompt: &str, top2_gap: f64| DivergenceRow {
         cell: "model-3-0".to_owned(),

@@ -162,7 +162,7 @@ fn the_same_rows_give_the_same_page() {
 
 /// Catches: values of figures belong to no cell.
 #[test]
-fn values_of_figures_and_rows_of_tables_belong_to_cells_that_filters_know() {
+fn values_and_rows_belong_to_cells_that_filters_know() {
     let (folder, _) = reported(&Synthetic::large().rows());
     let page = page(folder.path());
     let cells = &data(&page)["cells"];

@@ -30,7 +30,7 @@ fn row(rows: &Rows, cell: &str) -> SummaryRow {
 const CONTROLS: &str = "## The same cell twice";
 
 #[test]
-fn a_disturbed_run_is_reported_first_and_its_verdicts_are_withheld() {
+fn a_disturbed_run_is_reported_first_without_verdicts() {
     let mut rows = with_prompts(12).rows();
     rows.repeat("model-3-1", 1.1);
     let (_folder, text) = reported(&rows);
@@ -72,7 +72,7 @@ fn slow_controls_are_not_reported_as_slower_than_plain_decoding() {
 }
 
 #[test]
-fn a_policy_is_compared_only_with_fixed_lengths_of_the_same_drafts() {
+fn a_policy_is_compared_with_fixed_lengths_of_its_drafts() {
     let number = |key: &str| Params::default().with(key, Value::Number(0.5));
     let held = |fixed: Params, policy: Params| {
         let mut rows = Synthetic::tiny().rows();
@@ -108,7 +108,7 @@ fn stretch(rows: &mut Rows, cell: &str, prompt: &str, factor: f64) {
 }
 
 #[test]
-fn a_policy_is_mixed_if_most_prompts_and_the_total_time_disagree() {
+fn a_policy_is_mixed_if_prompts_and_total_time_disagree() {
     let verdict = |slow: f64, long: f64| {
         let mut rows = Synthetic { draft_lengths: vec![3], ..with_prompts(20) }.rows();
         stretch(&mut rows, "model-3-1", "prompt-00", 200.0);

@@ -108,7 +108,7 @@ pub(crate) const OTHERS: &[Mutant] = &[
     ("one bound for all logits", "divergences.csv: bound", |rows, _| {
         rows.divergences.iter_mut().for_each(|d| d.bound = d.bound.map(|_| 1e-4));
     }),
-    ("a tie whatever the tokens are", "divergences.csv: tie", |rows, _| {
+    ("a tie for any tokens", "divergences.csv: tie", |rows, _| {
         rows.divergences
             .iter_mut()
             .for_each(|d| d.tie = d.bound.is_some() && d.top2_gap <= d.bound);

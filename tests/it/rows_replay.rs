@@ -45,7 +45,7 @@ pub(crate) struct Replay<'a> {
 }
 
 /// The rows of one generation.
-struct Told {
+struct Expected {
     row: GenerationRow,
     text: TextRow,
     rounds: Vec<RoundRow>,
@@ -61,21 +61,21 @@ impl Replay<'_> {
         prompt: &Prompt,
         repeat: u32,
     ) -> Rows {
-        let (mut told, mut rows) = (Vec::new(), Rows::default());
+        let (mut expected, mut rows) = (Vec::new(), Rows::default());
         for cell in cells {
             match self.generation(cell, prompt, repeat) {
-                Ok(generation) => told.push((cell, generation)),
+                Ok(generation) => expected.push((cell, generation)),
                 Err(error) => rows.failures.push(failure(cell, prompt, repeat, "", &error)),
             }
         }
-        self.greedy(&mut told, prompt, &mut rows);
-        self.paths(&mut told, prompt, repeat, &mut rows);
-        for (_, told) in told {
-            rows.rounds.extend(told.rounds);
-            rows.positions.extend(told.positions);
-            rows.generations.push(told.row);
-            rows.texts.push(told.text);
-            rows.traces.push(told.trace);
+        self.greedy(&mut expected, prompt, &mut rows);
+        self.paths(&mut expected, prompt, repeat, &mut rows);
+        for (_, expected) in expected {
+            rows.rounds.extend(expected.rounds);
+            rows.positions.extend(expected.positions);
+            rows.generations.push(expected.row);
+            rows.texts.push(expected.text);
+            rows.traces.push(expected.trace);
         }
         rows.blocks.push(BlockRow {
             prompt: prompt.id.clone(),
@@ -93,15 +93,15 @@ impl Replay<'_> {
 
     /// At temperature 0 every text is compared with the baseline's of its block,
     /// except those of class P.
-    fn greedy(&self, told: &mut [(&Cell, Told)], prompt: &Prompt, rows: &mut Rows) {
-        let plain = |(cell, _): &&(&Cell, Told)| cell.method.drafter == PLAIN && !cell.control;
-        let Some((_, plain)) = told.iter().find(plain) else { return };
+    fn greedy(&self, expected: &mut [(&Cell, Expected)], prompt: &Prompt, rows: &mut Rows) {
+        let plain = |(cell, _): &&(&Cell, Expected)| cell.method.drafter == PLAIN && !cell.control;
+        let Some((_, plain)) = expected.iter().find(plain) else { return };
         let plain = plain.text.tokens.clone();
         let own = |cell: &Cell| cell.method.sampling.temperature == 0.0 && cell.class != "P";
-        for (_, told) in told.iter_mut().filter(|(cell, _)| own(cell)) {
-            told.row.first_divergence = first_difference(&plain, &told.text.tokens);
-            rows.divergences.extend(told.row.first_divergence.map(|at| {
-                let found = difference(&told.text, &plain, at);
+        for (_, expected) in expected.iter_mut().filter(|(cell, _)| own(cell)) {
+            expected.row.first_divergence = first_difference(&plain, &expected.text.tokens);
+            rows.divergences.extend(expected.row.first_divergence.map(|at| {
+                let found = difference(&expected.text, &plain, at);
                 let text = [&tokens_of(&prompt.text)[..], &plain[..at]].concat();
                 self.scored(&self.logits(&text, false), found)
             }));
@@ -121,16 +121,23 @@ impl Replay<'_> {
 
     /// Texts of class P are compared with plain decoding by the same verifier, prompt
     /// and repeat; those of class P~, too, but they leave no row.
-    fn paths(&self, told: &mut [(&Cell, Told)], prompt: &Prompt, repeat: u32, rows: &mut Rows) {
-        for (cell, told) in told.iter_mut().filter(|(cell, _)| cell.class.starts_with('P')) {
+    fn paths(
+        &self,
+        expected: &mut [(&Cell, Expected)],
+        prompt: &Prompt,
+        repeat: u32,
+        rows: &mut Rows,
+    ) {
+        for (cell, expected) in expected.iter_mut().filter(|(cell, _)| cell.class.starts_with('P'))
+        {
             let drafter = PLAIN.to_owned();
             let plain = MethodSpec { drafter, ..cell.method.clone() };
             match self.steps(&plain, prompt, repeat) {
                 Ok((_, steps)) => {
                     let plain = self.tokens(PLAIN, &steps).0;
-                    told.row.first_divergence = first_difference(&plain, &told.text.tokens);
-                    let found = told.row.first_divergence.filter(|_| cell.class == "P");
-                    rows.divergences.extend(found.map(|at| difference(&told.text, &plain, at)));
+                    expected.row.first_divergence = first_difference(&plain, &expected.text.tokens);
+                    let found = expected.row.first_divergence.filter(|_| cell.class == "P");
+                    rows.divergences.extend(found.map(|at| difference(&expected.text, &plain, at)));
                 }
                 Err(error) => {
                     let what = "plain decoding for the comparison failed: ";
@@ -140,7 +147,7 @@ impl Replay<'_> {
         }
     }
 
-    fn generation(&self, cell: &Cell, prompt: &Prompt, repeat: u32) -> Result<Told, Error> {
+    fn generation(&self, cell: &Cell, prompt: &Prompt, repeat: u32) -> Result<Expected, Error> {
         let (prefill_ns, steps) = self.steps(&cell.method, prompt, repeat)?;
         let (tokens, emitted, stop) = self.tokens(&cell.method.drafter, &steps);
         let (mut rounds, mut positions) = (Vec::new(), Vec::new());
@@ -174,7 +181,7 @@ impl Replay<'_> {
         let trace = self.trace(cell, (&prompt.id, repeat), &steps, &tokens);
         let (cell, prompt) = (cell.id.clone(), prompt.id.clone());
         let text = TextRow { cell, prompt, repeat, tokens, text, beam: None };
-        Ok(Told { row, text, rounds, positions, trace })
+        Ok(Expected { row, text, rounds, positions, trace })
     }
 
     /// The tokens of some rounds, how many each of them added, and why the text

@@ -1,6 +1,6 @@
 //! Runs whose rows are known in advance: models that are small tables, a clock on
 //! which every span has a different length, and a target that ends, wavers or fails
-//! where it is told to.
+//! where a test asks for it.
 
 use std::cell::{Cell as Slot, RefCell};
 use std::collections::VecDeque;
@@ -189,12 +189,12 @@ impl LanguageModel for Target<'_> {
             }
             for (row, logits) in wanted.into_iter().zip(&mut evaluation.rows) {
                 let depth = row.checked_sub(1).map_or(0, |id| work.draft.node(id).depth);
-                let mut told =
+                let mut scores =
                     (0..logits.len()).map(|t| logits.get(t as Token)).collect::<Vec<_>>();
-                self.quirks.change(&mut told, work.context.len() + depth, drafted);
+                self.quirks.change(&mut scores, work.context.len() + depth, drafted);
                 *logits = match self.quirks.rounds {
-                    true => Logits::F32(told.into_iter().map(|x| x as f32).collect()),
-                    false => Logits::F64(told),
+                    true => Logits::F32(scores.into_iter().map(|x| x as f32).collect()),
+                    false => Logits::F64(scores),
                 };
             }
         }

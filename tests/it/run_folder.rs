@@ -61,7 +61,7 @@ fn cut(out: &Path, left: usize, change: impl Fn(&mut Manifest)) -> std::path::Pa
 }
 
 #[test]
-fn resuming_with_another_build_cpu_or_thread_count_separates_the_times() {
+fn resuming_with_another_build_or_cpu_separates_times() {
     let whole = tempfile::tempdir().unwrap();
     succeed(run(whole.path(), &[]));
     let expected = standing(&folder(whole.path()));
@@ -120,7 +120,7 @@ fn a_folder_has_one_writer_and_its_lock_ends_with_the_process() {
 }
 
 #[test]
-fn a_foreign_change_to_a_file_ends_the_run_and_resume_repairs_it() {
+fn a_foreign_change_ends_the_run_and_resume_repairs_it() {
     let whole = tempfile::tempdir().unwrap();
     succeed(run(whole.path(), LONG));
     let expected = standing(&folder(whole.path()));
@@ -151,7 +151,7 @@ fn a_foreign_change_to_a_file_ends_the_run_and_resume_repairs_it() {
 }
 
 #[test]
-fn reformatted_rows_are_kept_and_blocks_with_unknown_cells_are_run_again() {
+fn reformatted_rows_stay_and_unknown_cells_are_run_again() {
     let out = tempfile::tempdir().unwrap();
     let folder = cut(out.path(), 4, |_| {});
     // Four of twelve blocks are run again.

@@ -137,13 +137,13 @@ fn branches() -> Draft {
 #[test]
 fn policies_follow_the_best_path_of_a_tree() {
     // 1, 0 is worth 0.63; the last node, 1, 1, only 0.07.
-    for (threshold, goes_on) in [("0.89", true), ("0.91", false)] {
+    for (threshold, continues) in [("0.89", true), ("0.91", false)] {
         let settings = [("confidence_threshold", threshold), ("confidence_tuned", "0")];
         let spec = MethodSpec { length: "confidence".to_owned(), ..spec("model", 4, &settings) };
         let pair = markov(&Q.map(Vec::from), &Q.map(Vec::from));
         let draft = pair.draft("d").unwrap();
         let mut method = spec.build(Some(&draft)).unwrap();
-        assert_eq!(method.length.go_deeper(&branches()), goes_on, "{threshold}");
+        assert_eq!(method.length.go_deeper(&branches()), continues, "{threshold}");
     }
 }
 

@@ -13,7 +13,7 @@ use crate::checkpoint::Checkpoint;
 use crate::cli_support::{json, refuses, stdout, text};
 use crate::run_support::{fail, folder, run, spawn, specdec, succeed, wait_for_a_block};
 
-/// What a command prints on a terminal of so many columns.
+/// What a command prints on a terminal of `columns` columns.
 fn on_terminal(columns: usize, args: &[&str]) -> String {
     let quoted = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
     let program = env!("CARGO_BIN_EXE_specdec");
@@ -157,7 +157,7 @@ fn resume_does_not_take_the_experiment_as_its_value() {
 }
 
 #[test]
-fn generated_text_is_made_harmless_on_a_terminal_and_raw_elsewhere() {
+fn generated_text_is_harmless_on_a_terminal_and_raw_elsewhere() {
     let place = tempfile::tempdir().unwrap();
     let model = place.path().join("model");
     Checkpoint::default().write(&model);

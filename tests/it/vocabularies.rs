@@ -28,7 +28,7 @@ use crate::fixtures::{near, seeded};
 const PROMPT: &[u32] = &[0, 1, 0];
 
 #[test]
-fn a_draft_in_another_vocabulary_keeps_the_distribution_of_the_target() {
+fn drafts_across_vocabularies_keep_the_target_distribution() {
     let sampler = Sampler::new(SamplingParams::NEUTRAL).unwrap();
     for toy in OTHER_VOCABULARIES {
         let pair = zoo::toy(toy.name).unwrap();
@@ -120,7 +120,7 @@ fn a_draft_under_other_numbers_drafts_as_the_draft_itself() {
 }
 
 #[test]
-fn tokens_are_shared_by_their_bytes_and_control_tokens_by_their_names() {
+fn tokens_are_shared_by_bytes_and_control_tokens_by_name() {
     let text = |text: &str| Some(Spelling::Text(text.as_bytes().to_vec()));
     let control = |name: &str| Some(Spelling::Control(name.to_owned()));
     let target =
@@ -156,7 +156,7 @@ pub(crate) struct Mute {
 pub(crate) type Heard = Rc<RefCell<Vec<Vec<Token>>>>;
 
 impl Mute {
-    /// A model with so many tokens and positions, and what it has heard.
+    /// A model with `vocab` tokens and room for `context_length`, and the contexts that it is given.
     pub(crate) fn new(vocab: usize, context_length: usize) -> (Box<Self>, Heard) {
         let toy = zoo::toy("mixed").unwrap().draft("mute").unwrap();
         let info = ModelInfo { vocab, context_length, ..toy.info().clone() };
@@ -220,7 +220,7 @@ fn behind(target: Words, own: Words, context_length: usize) -> (TranslatedModel,
 }
 
 #[test]
-fn a_translation_depends_on_the_context_and_not_on_what_was_read_before() {
+fn a_translation_depends_on_the_context_alone() {
     let (target, own) =
         (Words(&["a", "b", " ", "b a", "aa"]), Words(&["aab", "a", " b", "b", " "]));
     let (model, heard) = behind(target, own, 100_000);
@@ -249,7 +249,7 @@ fn a_translation_depends_on_the_context_and_not_on_what_was_read_before() {
 }
 
 #[test]
-fn a_draft_model_with_a_short_context_reads_the_end_of_a_long_text() {
+fn a_draft_model_with_a_short_context_reads_the_end() {
     const POSITIONS: usize = 64;
     let (model, heard) = behind(Words(&["a", "b"]), Words(&["b", "a"]), POSITIONS);
     let mut session = model.session().unwrap();

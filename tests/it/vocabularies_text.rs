@@ -253,7 +253,7 @@ fn sentence_piece() -> GgmlVocabulary {
 }
 
 #[test]
-fn sentence_piece_and_byte_level_tokens_are_shared_by_what_they_stand_for() {
+fn sentence_piece_and_byte_level_tokens_are_shared() {
     let (target, vocabulary) = (target(), sentence_piece());
     let (info, pieces) = (target.model.info(), codec(&vocabulary, false));
     let count = vocabulary.tokens.len();

@@ -58,7 +58,7 @@ fn vocabulary(more: &[(&str, i32)]) -> GgmlVocabulary {
 const FILE: &str = "model.gguf";
 
 #[test]
-fn the_tokens_that_end_a_text_are_those_of_three_keys_and_of_known_names() {
+fn end_tokens_come_from_three_keys_and_from_known_names() {
     let names = [("a", 1), ("<|im_end|>", 3), ("<|eot_id|>", 4), ("</s>", 1), ("b", 3)];
     let plain = vocabulary(&names);
     let ends = |vocabulary: &GgmlVocabulary| {

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_that_cannot_be_measured_is_decided_for_fewer_threads() {
+    fn an_unmeasurable_difference_goes_to_fewer_threads() {
         let time = |_, threads| Duration::from_micros(if threads == 1 { 101 } else { 100 });
         assert_eq!(Teams::fastest(2, time).threads(1), 1);
     }
