@@ -8,7 +8,7 @@ use specdec::audit::{AuditLimits, AuditVerdict, SequenceDists, TokenAudit};
 use crate::distributions::{Given, Rows, tokens, value_error};
 
 /// An audit, sequence by sequence.
-#[pyclass(module = "specdec._core")]
+#[pyclass(module = "specdec_harness._core")]
 #[derive(Debug)]
 pub(crate) struct Audit(TokenAudit);
 

@@ -1,5 +1,5 @@
-//! `specdec._core`: the Rust part of the Python package. It takes arrays that `specdec/_arrays.py`
-//! has made uniform, and runs the production code on them.
+//! `specdec_harness._core`: the Rust part of the Python package. It takes arrays that
+//! `specdec_harness/_arrays.py` has made uniform, and runs the production code on them.
 
 mod audit;
 mod certify;
@@ -10,7 +10,7 @@ mod verify;
 
 use pyo3::prelude::*;
 
-/// The functions that the package `specdec` is built on; use those of the package.
+/// The functions that the package `specdec_harness` is built on; use those of the package.
 #[pymodule]
 mod _core {
     #[pymodule_export]

@@ -30,7 +30,7 @@ pub(crate) fn answering<T>(chance: &mut dyn ExternalChance, call: impl FnOnce() 
 }
 
 /// The source of all random decisions of a verifier.
-#[pyclass(frozen, module = "specdec._core")]
+#[pyclass(frozen, module = "specdec_harness._core")]
 #[derive(Debug)]
 pub(crate) struct Rng {
     generator: Py<PyAny>,

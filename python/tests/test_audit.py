@@ -5,7 +5,7 @@ import json
 import numpy as np
 import polars
 import pytest
-import specdec
+import specdec_harness as specdec
 
 P = np.array([0.45, 0.3, 0.2, 0.05])
 Q = np.array([0.2, 0.25, 0.15, 0.4])

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import specdec
+import specdec_harness as specdec
 from samplers import WRONG, right, sampler, vectorised
 
 
@@ -180,7 +180,7 @@ pytest_plugins = ["pytester"]
 def test_pytest_shows_the_certificate(pytester):
     pytester.makepyfile(
         """
-        import specdec
+        import specdec_harness as specdec
 
         def test_mine():
             assert specdec.exact(lambda p, q, draft, rng: [rng.choose(q[0])])

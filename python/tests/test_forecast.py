@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import specdec
+import specdec_harness as specdec
 
 RUN = Path(__file__).parents[2] / "results/09-tape/2026-11-25-amd-epyc-2c"
 

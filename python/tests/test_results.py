@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars
 import pytest
-import specdec
+import specdec_harness as specdec
 
 RESULTS = Path(__file__).parents[2] / "results"
 RUN = RESULTS / "03-verifiers/2026-11-22-amd-epyc-2c"

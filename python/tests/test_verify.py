@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import specdec
+import specdec_harness as specdec
 
 P = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.25, 0.25, 0.5]])
 Q = np.array([[0.2, 0.3, 0.5], [0.4, 0.4, 0.2]])

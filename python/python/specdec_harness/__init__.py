@@ -15,13 +15,13 @@ Everything takes numpy arrays, or what numpy can make arrays of: tensors, column
 pandas, lists.
 """
 
-from specdec._audit import AuditVerdict, audit
-from specdec._certify import Bug, Certificate, Sampling, Witness, certify, exact
-from specdec._columns import Columns
-from specdec._core import Rng
-from specdec._forecast import forecast
-from specdec._results import Run, load
-from specdec._verify import Verified, VerifierInfo, verifiers, verify
+from specdec_harness._audit import AuditVerdict, audit
+from specdec_harness._certify import Bug, Certificate, Sampling, Witness, certify, exact
+from specdec_harness._columns import Columns
+from specdec_harness._core import Rng
+from specdec_harness._forecast import forecast
+from specdec_harness._results import Run, load
+from specdec_harness._verify import Verified, VerifierInfo, verifiers, verify
 
 __all__ = [
     "AuditVerdict",

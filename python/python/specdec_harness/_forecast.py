@@ -9,8 +9,8 @@ from typing import Any, Optional, Union
 import numpy as np
 from numpy.typing import ArrayLike
 
-from specdec import _arrays, _core, _tape
-from specdec._columns import Columns
+from specdec_harness import _arrays, _core, _tape
+from specdec_harness._columns import Columns
 
 #: The verifiers whose rules on chains can be forecast.
 RULES = ("rejection", "traversal", "token_match", "gumbel")

@@ -10,8 +10,8 @@ from typing import Any, Optional, Union
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from specdec import _arrays, _core, _tape
-from specdec._columns import Columns
+from specdec_harness import _arrays, _core, _tape
+from specdec_harness._columns import Columns
 
 #: Distributions of all tokens, or a function of the tokens of a prompt and a completion that
 #: returns those of the completion.

@@ -10,8 +10,8 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from specdec import _arrays, _core
-from specdec._columns import Columns
+from specdec_harness import _arrays, _core
+from specdec_harness._columns import Columns
 
 #: A verifier: p (k + 1, V), q (k, V), draft (k,) and rng give the tokens of the round.
 Verifier = Callable[[NDArray[Any], NDArray[Any], NDArray[np.int64], _core.Rng], Any]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from specdec import _arrays, _core
+from specdec_harness import _arrays, _core
 
 
 class Verified(NamedTuple):
