@@ -36,6 +36,7 @@ mod fixtures;
 #[cfg(feature = "engine")]
 mod kernel_support;
 mod lanes;
+mod language;
 mod layers;
 mod lengths;
 mod lengths_costs;
