@@ -251,7 +251,7 @@ fn compare(engine: &Engine<'_>, all: &[Asked], expected: &ServedRun, arrivals: A
 }
 
 #[test]
-fn simulated_requests_take_their_time_on_the_engine() {
+fn simulated_requests_take_the_time_that_the_engine_takes() {
     let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&Settings::default()).unwrap());
     let target: &dyn LanguageModel = &*target;
     let tools = Tools { draft: Some(&*draft), target: Some(target), texts: None };
