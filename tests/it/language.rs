@@ -28,8 +28,17 @@ const MOST_CHARACTERS: usize = 60;
 /// What is read. Prompts, results and this list of words are data.
 const ENDINGS: &[&str] = &["rs", "md", "py", "toml", "html", "js", "css", "ipynb", "sh"];
 const FOLDERS: &[&str] = &[
-    ".ci", "benches", "configs", "docs", "examples", "experiments", "models", "notebooks", "python",
-    "src", "tests",
+    ".ci",
+    "benches",
+    "configs",
+    "docs",
+    "examples",
+    "experiments",
+    "models",
+    "notebooks",
+    "python",
+    "src",
+    "tests",
 ];
 const DOCUMENTS: &[&str] = &["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
@@ -208,8 +217,7 @@ fn too_long(file: &str, text: &str) -> Vec<String> {
 fn sentences_in_documents_are_short() {
     let is_document = |path: &Path| {
         let top = path.components().count() == 1 && !path.ends_with("CHANGELOG.md");
-        path.extension().is_some_and(|ending| ending == "md")
-            && (top || path.starts_with("docs"))
+        path.extension().is_some_and(|ending| ending == "md") && (top || path.starts_with("docs"))
     };
     let documents = sources().into_iter().filter(|(path, _)| is_document(path));
     let found = documents.flat_map(|(path, text)| too_long(&path.to_string_lossy(), &text));

@@ -18,8 +18,8 @@ use specdec::params::Params;
 use specdec::round::RoundEvent;
 use specdec::sampling::SamplingParams;
 use specdec::simulation::{
-    Arrivals, Outlook, PolicyParams, ServedRequest, ServedRun, Server, ServerLimits, SimulatedText,
-    StepCosts, policies,
+    Arrivals, Outlook, PolicyParams, ServedRequest, ServedRun, Server, ServerLimits,
+    SimulatedSequence, StepCosts, policies,
 };
 use specdec::tape::{LoggedRound, TapeLog};
 
@@ -208,17 +208,18 @@ impl<'e> OpenCompletion<'e> {
 
 /// What the simulated server makes of these rounds.
 fn simulated(logs: &[TapeLog], arrivals: Arrivals, k: usize) -> ServedRun {
-    let (texts, table) = (logs.iter().map(SimulatedText::logged).collect::<Vec<_>>(), &costs());
-    let outlook = &Outlook::of(&texts, true);
+    let sequences = logs.iter().map(SimulatedSequence::logged).collect::<Vec<_>>();
+    let table = &costs();
+    let outlook = &Outlook::of(&sequences, true);
     let params = PolicyParams { outlook, table, k, max_batch: SLOTS, settings: &Params::default() };
     let name = if k == 0 { "plain" } else { "fixed" };
     let entry = policies().find(|entry| entry.name == name).unwrap();
     let server = Server {
-        texts: &texts,
+        sequences: &sequences,
         costs: StepCosts { table, with_model: k > 0 },
         limits: ServerLimits { max_batch: SLOTS, step_rows: None },
     };
-    let mut run = server.serve(&mut *entry.build(&params).unwrap(), arrivals, texts.len(), 5);
+    let mut run = server.serve(&mut *entry.build(&params).unwrap(), arrivals, sequences.len(), 5);
     run.requests.sort_by_key(|request| request.number);
     run
 }
@@ -230,7 +231,7 @@ fn compare(engine: &Engine<'_>, all: &[Asked], expected: &ServedRun, arrivals: A
             Arrivals::Clients(clients) => (request.number < clients).then_some(0.0),
             Arrivals::Rate(_) => Some(request.arrived),
         };
-        (&all[request.text], comes)
+        (&all[request.sequence], comes)
     };
     let found = engine.serve(&expected.requests.iter().map(ask).collect::<Vec<_>>());
     let what = format!("{} {arrivals:?}", engine.spec.drafter);
