@@ -63,7 +63,8 @@ pub(super) struct AuditArgs {
     #[arg(long)]
     reported_rounds: bool,
     /// The acceptance rule of the decoder, by which reported rounds are audited
-    #[arg(long, value_name = "VERIFIER", default_value = AcceptanceRule::Token.verifier(), value_parser = rules())]
+    #[arg(long, value_name = "VERIFIER", default_value = AcceptanceRule::Token.verifier(),
+        value_parser = rules())]
     rule: String,
     /// Gap between logits that rounding differences may reverse: a token with p = 0 whose logit is
     /// no further below one with p > 0 is no evidence

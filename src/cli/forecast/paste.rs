@@ -138,7 +138,9 @@ fn profile(found: &Forecasts, cell: &ForecastCell) -> Value {
         "max_supported_k": found.tape.drafters[cell.config.drafter].most.unwrap_or(MAX_K),
         "verification_method": match cell.config.rule {
             AcceptanceRule::Block => "block",
-            AcceptanceRule::Token | AcceptanceRule::Match | AcceptanceRule::Race => "longest_prefix",
+            AcceptanceRule::Token | AcceptanceRule::Match | AcceptanceRule::Race => {
+                "longest_prefix"
+            }
         },
         "conditional_accept_rates": survival.iter().map(value).collect::<Vec<_>>(),
         "conditional_accept_rates_95": survival.iter().map(interval).collect::<Vec<_>>(),
