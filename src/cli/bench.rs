@@ -68,9 +68,9 @@ pub(super) struct BenchArgs {
     /// Draw T(m) and the best speedups; FILE must end in .svg
     #[arg(long, value_name = "FILE")]
     figure: Option<PathBuf>,
-    /// Take single samples on request, to alternate with other programs: read lines (pass M
-    /// BATCH shared, prefill N, score N, read, beams B STEPS, logits M, logits-after TOKEN ...,
-    /// quit) from standard input and answer each with a line of JSON
+    /// Take single samples on request, to alternate with other programs. Each line of standard
+    /// input gets a line of JSON: pass M BATCH shared, prefill N, score N, read, beams B STEPS,
+    /// logits M, logits-after TOKEN ..., quit
     #[arg(long, conflicts_with_all = ["csv", "figure", "costs", "draft_shape"])]
     interactive: bool,
 }

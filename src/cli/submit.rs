@@ -25,10 +25,10 @@ Examples:
   specdec submit experiments/01-draft-length --hyperqueue --shards 100 > job.toml
   specdec submit experiments/01-draft-length --parallel --with=--sshloginfile=nodes
 
-The command plans the experiment and prints what starts its parts, merges them and reports: for
-Slurm a script that submits a job array and a job that depends on it, for Kubernetes an Indexed Job
-and a suspended Job, for HyperQueue a job definition file, for GNU parallel one command line. Read
-it, then send it: the printed text is all that --send runs. All machines need the current folder
+The command plans the experiment and prints what starts its parts, merges them and reports.
+For Slurm, that is a script that submits a job array and a job that depends on it. For Kubernetes, it
+is an Indexed Job and a suspended Job; for HyperQueue, a job definition file; for GNU parallel, one
+command line. Read it, then send it: --send runs the printed text and nothing else. All machines need the current folder
 under the same path. docs/cluster.md goes through each engine."
 )]
 pub(super) struct SubmitArgs {

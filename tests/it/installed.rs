@@ -82,10 +82,11 @@ fn experiments_of_the_program_run_where_none_lies() {
     assert!(report.starts_with("results/00-smoke/"), "{report}");
     let own = empty.path().join("experiments/00-smoke");
     fs::create_dir_all(&own).unwrap();
-    fs::write(own.join("experiment.toml"), "question = 1\n").unwrap();
+    fs::write(own.join("experiment.toml"), "question = 1\n[sweep]\n").unwrap();
     let mut plan = specdec(&["plan", "experiments/00-smoke"]);
     let plan = plan.current_dir(empty.path()).env_remove("SPECDEC_HOME").output().unwrap();
-    assert!(text(&plan.stderr).contains("question"), "{}", text(&plan.stderr));
+    assert!(!plan.status.success(), "{}", text(&plan.stdout));
+    assert!(text(&plan.stderr).contains("experiments/00-smoke/experiment.toml"));
 }
 
 #[test]

@@ -36,8 +36,8 @@ pub(super) struct BeamArgs {
         requires = "num_beams"
     )]
     length_penalty: f64,
-    /// End when as many completions as beams are finished (true), when no live beam would be among
-    /// the best if it ended now (false), or when none can become one of the best (never)
+    /// When to end: once as many completions as beams are finished (true), once no live beam would
+    /// be among the best now (false), or once none can become one (never)
     #[arg(long, value_name = "WHEN", default_value = "false", requires = "num_beams")]
     early_stopping: EarlyStopping,
     /// Print this many completions, best first
