@@ -195,7 +195,7 @@ impl<'e> OpenCompletion<'e> {
         Lane { generation, chance, observer: rounds, totals }
     }
 
-    /// Whether its last round, which is over now, was one after which it ends.
+    /// Notes that a round has ended, and returns whether the completion has, too.
     fn ended(&mut self, now: f64) -> bool {
         if self.rounds.0.len() == 1 {
             self.served.first = now;

@@ -235,5 +235,6 @@ def _verdict(found: _core.Audit, level: float, plain: Optional[AuditVerdict]) ->
     names = rows[0] if rows else ()
     columns = {
         name: np.array([np.nan if row[name] is None else row[name] for row in rows])
+        for name in names
     }
     return AuditVerdict(**verdict, bets=Columns(columns), not_placed=missing, _audit=found)
