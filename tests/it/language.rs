@@ -75,7 +75,9 @@ fn is_source(path: &Path) -> bool {
     let ending = path.extension().map(|ending| ending.to_string_lossy());
     match ending {
         Some(ending) => ENDINGS.contains(&&*ending),
-        None => path.parent().is_some_and(|folder| folder.ends_with(".ci")),
+        None => {
+            path.parent().is_some_and(|folder| folder.file_name().is_some_and(|name| name == ".ci"))
+        }
     }
 }
 
