@@ -8,10 +8,15 @@ command `specdec replay` existed, this file also makes these rows. It needs Pyth
 newer.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import csv
 import gzip
 import statistics
-import sys
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Any
