@@ -90,7 +90,7 @@ impl HubName {
     }
 
     /// The command of the hub's own tool that downloads it.
-    pub fn command(&self) -> String {
+    pub(super) fn command(&self) -> String {
         let mut command = format!("hf download {}", self.repo);
         match &self.file {
             Some(HubFile::Path(path)) => command += &format!(" {path}"),
