@@ -70,11 +70,11 @@ enum Command {
     Inspect(inspect::InspectArgs),
     /// List drafters, draft lengths, verifiers, sampling processors and toy models
     List(list::ListArgs),
-    /// List the models that can be named here, and what can draft for what
+    /// List the models that can be named here, and the pairs that share a tokenizer
     Models(models::ModelsArgs),
     /// Prove methods exact by enumeration, and refute known-wrong methods
     Certify(certify::CertifyArgs),
-    /// Tell within minutes whether a draft can make a target faster on this machine
+    /// Forecast within minutes whether a draft makes a target faster on this machine
     Check(check::CheckArgs),
     /// Write a commented experiment.toml for a pair of models and prompts
     New(new::NewArgs),
@@ -82,7 +82,7 @@ enum Command {
     Tape(tape::TapeArgs),
     /// Forecast from a tape what drafts would give, for every K and rule
     Forecast(forecast::ForecastArgs),
-    /// Serve the texts of a tape in simulated time: how fast, under which load, with whose drafts
+    /// Simulate a server on the sequences of a tape: throughput and latency by load and policy
     Simulate(simulate::SimulateArgs),
     /// Find the fastest way to decode by forecasts, measure it, and show both
     Tune(tune::TuneArgs),

@@ -1,4 +1,4 @@
-//! `specdec models`: what can be named, and what can draft for what.
+//! `specdec models`: which models can be named, and which pairs share a tokenizer.
 
 use std::fs;
 use std::path::Path;
