@@ -10,17 +10,18 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import start  # noqa: E402, F401
 
 import csv
-import gzip
 import tomllib
+
+import polars
 
 COUNTS = ["new_tokens", "target_forwards", "draft_forwards", "decode_us"]
 KEYS = ["tokens_per_round", "drafted_per_round", "ms_per_token"]
 
 
 def generations(run: Path) -> list[dict]:
-    plain, packed = run / "generations.csv", run / "generations.csv.gz"
-    with plain.open("rt") if plain.exists() else gzip.open(packed, "rt") as rows:
-        return list(csv.DictReader(rows))
+    packed = sorted(run.glob("generations-*.parquet"))
+    frame = polars.read_parquet(packed) if packed else polars.read_csv(run / "generations.csv")
+    return frame.to_dicts()
 
 
 def measured(run: Path) -> dict[tuple[float, str], list[float]]:

@@ -28,6 +28,10 @@ pub(super) struct ReportArgs {
     #[arg(long, value_name = "DRAFTER", num_args = 0..=1, require_equals = true,
         default_missing_value = MODEL)]
     costs: Option<String>,
+    /// Also move the rows of the run, if it is finished, to Parquet files, which are about half as
+    /// large. Every command reads them; the run cannot be continued then
+    #[arg(long)]
+    pack: bool,
 }
 
 /// Writes summary.csv, survival.csv, the figures, report.md and report.html of a results folder.
@@ -44,6 +48,9 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     if let Some(drafter) = &args.costs {
         let costs = crate::forecasting::write_costs(&args.folder, drafter)?;
         terminal::say(format_args!("costs of passes: {}", costs.display()));
+    }
+    if args.pack {
+        crate::experiment::pack_run(&args.folder)?;
     }
     output::line(args.folder.join("report.md").display())
 }

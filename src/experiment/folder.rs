@@ -25,7 +25,7 @@ use super::pack::{mend, pack};
 use super::provenance::utc_now;
 use crate::machine::Machine;
 use crate::rows::{
-    BlockDigest, BlockRow, BlockRows, PositionRow, RAW_FILES, Raw, RawRow, RoundRow, compressed,
+    BlockDigest, BlockRow, BlockRows, GenerationRow, PositionRow, RAW_FILES, Raw, RawRow, RoundRow, compressed,
     each_row, segments, text_of,
 };
 
@@ -114,6 +114,9 @@ impl ResultsFolder {
                  (gunzip)",
                 path.display()
             );
+        }
+        if !segments::<GenerationRow>(path)?.is_empty() {
+            bail!("{} is finished and packed: its rows cannot be continued", path.display());
         }
         Self::locked(path.to_owned(), Some(Lock::take(path)?))
     }

@@ -56,7 +56,7 @@ pub use goal::Goal;
 pub use manifest::{Manifest, MergedPart, RunSession, Status, finish};
 pub use material::Material;
 pub use merge::{Merged, merge};
-pub use pack::PACK_ABOVE;
+pub use pack::{PACK_ABOVE, pack_run};
 pub use passes::pass_time;
 pub use plan::{Frozen, freeze};
 pub use provenance::{Build, Provenance};

@@ -1,4 +1,4 @@
-//! Moves rows of long files to segments.
+//! Moves rows to segments: those of long files during a run, all of them afterwards.
 //!
 //! A segment gets its name once it is complete and synced, and only then its rows leave the
 //! text. A crash between the two leaves them in both, where readers take them once.
@@ -7,17 +7,38 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use super::files::{Replacement, cannot_write, write_whole};
+use super::lock::Lock;
+use super::manifest::{Manifest, Status};
 use crate::rows::{
-    RawRow, SegmentWriter, each_packed, each_unpacked_row, next_segment, salvage, segments, text_of,
+    GenerationRow, PositionRow, RawRow, RoundRow, SegmentWriter, TextRow, TraceRow, compressed,
+    each_packed, each_unpacked_row, next_segment, salvage, segments, text_of,
 };
 use crate::terminal;
 
 /// The length in bytes above which the rows of a file move to a segment, unless a command is
 /// given another one.
 pub const PACK_ABOVE: u64 = 64 << 20;
+
+/// Moves the rounds, positions, generations, texts and traces of a finished run to segments,
+/// plain or compressed as they are.
+///
+/// # Errors
+/// If the run is not finished, or another process is writing to it. Names the file that cannot
+/// be read or written.
+pub fn pack_run(folder: &Path) -> Result<()> {
+    if Manifest::read(folder)?.status != Status::Finished {
+        bail!("{} is not finished, so its rows stay where they are", folder.display());
+    }
+    let _lock = Lock::take(folder)?;
+    pack::<RoundRow>(folder)?;
+    pack::<PositionRow>(folder)?;
+    pack::<GenerationRow>(folder)?;
+    pack::<TextRow>(folder)?;
+    pack::<TraceRow>(folder)
+}
 
 /// Moves all rows of the text to a new segment. They are of a kind that has columns.
 ///
@@ -29,7 +50,23 @@ pub(super) fn pack<R: RawRow>(folder: &Path) -> Result<()> {
         each_unpacked_row(folder, |row: R| out.row(row).with_context(|| cannot_write(&segment)))?;
         Ok(())
     })?;
-    if moved { write_whole(&folder.join(R::FILE), &text_of::<R>(&[], true)?) } else { Ok(()) }
+    let file = folder.join(R::FILE);
+    if moved && R::is_json() {
+        remove(&file)?;
+    } else if moved || R::NEEDED {
+        write_whole(&file, &text_of::<R>(&[], true)?)?;
+    }
+    remove(&compressed(&file))
+}
+
+/// Removes a file, if there is one.
+fn remove(file: &Path) -> Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| cannot_write(file))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The writer of a segment that is not yet complete.
@@ -48,12 +85,8 @@ pub(super) fn write_segment<R: RawRow>(
     let mut out = SegmentWriter::new(Replacement::begin(segment)?).with_context(cannot)?;
     fill(&mut out)?;
     if out.is_empty() {
-        return match fs::remove_file(segment) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(error).with_context(cannot)
-            }
-            _ => Ok(false),
-        };
+        remove(segment)?;
+        return Ok(false);
     }
     out.end().with_context(cannot)?.commit()?;
     Ok(true)

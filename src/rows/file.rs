@@ -7,7 +7,7 @@ use super::records::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow,
 };
 use super::traces::TraceRow;
-use super::typed::{POSITION, ROUND, TypedColumn};
+use super::typed::{GENERATION, POSITION, ROUND, TEXT, TRACE, TypedColumn};
 
 /// A row of a raw file.
 pub(crate) trait RawRow:
@@ -17,6 +17,8 @@ pub(crate) trait RawRow:
     const FILE: &'static str;
     /// Whether every run has the file.
     const NEEDED: bool;
+    /// The beginning of its segments' names; empty if its rows stay in text.
+    const SEGMENT: &'static str;
 
     /// Whether the file has JSON lines instead of CSV.
     fn is_json() -> bool {
@@ -28,10 +30,8 @@ pub(crate) trait RawRow:
         if Self::is_json() { 4 } else { 256 }
     }
 
-    /// Its columns, if the rows of a long file move to segments; otherwise none.
-    fn typed() -> &'static [TypedColumn<Self>] {
-        &[]
-    }
+    /// The columns of its segments.
+    fn typed() -> &'static [TypedColumn<Self>];
 }
 
 /// A row of a raw file that belongs to the block of its generation.
@@ -46,13 +46,15 @@ pub(crate) trait PlacedRow: RawRow {
 }
 
 macro_rules! rows {
-    ($($row:ty: $file:literal, $needed:literal $(, $typed:ident)?;)*) => {
+    ($($row:ty: $file:literal, $needed:literal, $segment:literal, $typed:expr;)*) => {
         $(impl RawRow for $row {
             const FILE: &'static str = $file;
             const NEEDED: bool = $needed;
-            $(fn typed() -> &'static [TypedColumn<Self>] {
+            const SEGMENT: &'static str = $segment;
+
+            fn typed() -> &'static [TypedColumn<Self>] {
                 $typed
-            })?
+            }
         })*
     };
 }
@@ -71,14 +73,14 @@ macro_rules! placed {
 }
 
 rows! {
-    RoundRow: "rounds.csv", true, ROUND;
-    PositionRow: "positions.csv", false, POSITION;
-    TextRow: "generations.jsonl", false;
-    TraceRow: "traces.jsonl", false;
-    FailureRow: "failures.csv", false;
-    DivergenceRow: "divergences.csv", false;
-    GenerationRow: "generations.csv", true;
-    BlockRow: "blocks.csv", true;
+    RoundRow: "rounds.csv", true, "rounds", ROUND;
+    PositionRow: "positions.csv", false, "positions", POSITION;
+    TextRow: "generations.jsonl", false, "texts", TEXT;
+    TraceRow: "traces.jsonl", false, "traces", TRACE;
+    FailureRow: "failures.csv", false, "", &[];
+    DivergenceRow: "divergences.csv", false, "", &[];
+    GenerationRow: "generations.csv", true, "generations", GENERATION;
+    BlockRow: "blocks.csv", true, "", &[];
 }
 
 placed! {

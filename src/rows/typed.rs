@@ -1,9 +1,12 @@
 //! The rows that can stand in columns: the type of each column, and how a row gives and takes
 //! its value.
 
+use std::collections::BTreeMap;
+
 use parquet::data_type::ByteArray;
 
-use super::records::{PositionRow, RoundRow};
+use super::records::{BeamRow, GenerationRow, PositionRow, RoundRow, TextRow};
+use super::traces::{TraceRound, TraceRow};
 
 /// A column of rows of type `R`.
 pub(crate) struct TypedColumn<R> {
@@ -17,6 +20,9 @@ pub(super) enum TypedCells<R> {
     Flag(CellAccess<R, bool>),
     Whole(CellAccess<R, i64>),
     Number(CellAccess<R, f64>),
+    /// Microseconds that are whole nanoseconds, as clocks give them.
+    Time(CellAccess<R, f64>),
+    /// Strings, and as JSON what has no column of its own kind.
     Text(CellAccess<R, ByteArray>),
 }
 
@@ -34,7 +40,7 @@ impl<R: Default> TypedColumn<R> {
         match &self.cells {
             TypedCells::Flag(cells) => (cells.get)(&row).is_none(),
             TypedCells::Whole(cells) => (cells.get)(&row).is_none(),
-            TypedCells::Number(cells) => (cells.get)(&row).is_none(),
+            TypedCells::Number(cells) | TypedCells::Time(cells) => (cells.get)(&row).is_none(),
             TypedCells::Text(cells) => (cells.get)(&row).is_none(),
         }
     }
@@ -77,6 +83,22 @@ impl TypedField<ByteArray> for String {
         Some(std::str::from_utf8(value?.data()).ok()?.to_owned())
     }
 }
+
+macro_rules! json {
+    ($($value:ty),*) => {
+        $(impl TypedField<ByteArray> for $value {
+            fn value(&self) -> Option<ByteArray> {
+                serde_json::to_vec(self).ok().map(ByteArray::from)
+            }
+
+            fn of(value: Option<ByteArray>) -> Option<Self> {
+                serde_json::from_slice(value?.data()).ok()
+            }
+        })*
+    };
+}
+
+json!(BeamRow, BTreeMap<u32, String>, Vec<TraceRound>, Vec<u32>);
 
 macro_rules! whole {
     ($($number:ty),*) => {
@@ -144,10 +166,10 @@ typed! { ROUND, RoundRow:
     tv_sum Number,
     residual_fallbacks Whole,
     draft_forwards Whole,
-    draft_us Number,
-    target_us Number,
-    verify_us Number,
-    other_us Number,
+    draft_us Time,
+    target_us Time,
+    verify_us Time,
+    other_us Time,
 }
 
 typed! { POSITION, PositionRow:
@@ -168,6 +190,42 @@ typed! { POSITION, PositionRow:
     accepted Flag,
 }
 
+typed! { GENERATION, GenerationRow:
+    cell Text,
+    prompt Text,
+    category Text,
+    repeat Whole,
+    seed Whole,
+    prompt_tokens Whole,
+    new_tokens Whole,
+    stop_reason Text,
+    target_forwards Whole,
+    draft_forwards Whole,
+    prefill_us Time,
+    decode_us Time,
+    tokens_per_second Number,
+    first_divergence Whole,
+    text_sha256 Text,
+    superseded Flag,
+}
+
+typed! { TEXT, TextRow:
+    cell Text,
+    prompt Text,
+    repeat Whole,
+    tokens Text,
+    text Text,
+    beam Text,
+}
+
+typed! { TRACE, TraceRow:
+    cell Text,
+    prompt Text,
+    repeat Whole,
+    strings Text,
+    rounds Text,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -181,6 +239,8 @@ mod tests {
     fn every_field_of_a_row_is_a_column_in_its_place() {
         assert_eq!(names(ROUND), columns::<RoundRow>());
         assert_eq!(names(POSITION), columns::<PositionRow>());
+        assert_eq!(names(GENERATION), columns::<GenerationRow>());
+        assert_eq!(names(TRACE), columns::<TraceRow>());
         let optional = ROUND.iter().filter(|column| column.is_optional());
         let optional = optional.map(|column| column.name).collect::<Vec<_>>();
         assert_eq!(optional, ["ceiling_sum", "tv_sum"]);

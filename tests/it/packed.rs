@@ -2,10 +2,13 @@
 //! same, no matter what a crash leaves behind.
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use specdec::report::load;
-use specdec::rows::{PositionRow, RoundRow};
+use specdec::rows::{GenerationRow, PositionRow, RoundRow};
 
 use crate::experiment_support::rows;
 use crate::packed_support::{OwnRun, TRACED, all_rows, packed, segments};
@@ -82,6 +85,51 @@ fn everything_made_of_packed_rows_equals_that_of_plain_ones() {
     for (found, expected) in found.iter().zip(&expected) {
         assert!(found == expected && !expected.is_empty());
     }
+}
+
+/// Catches: a file stays in text, or its compressed version next to the segment; rows of a text
+/// that has moved already move again.
+#[test]
+fn a_packed_run_is_reported_as_before() {
+    let run = OwnRun::new(TRACED);
+    let report = |more: &[&str]| {
+        let folder = run.folder.to_str().unwrap();
+        succeed(specdec(&[&["report", folder], more].concat()).output().unwrap());
+        let names = ["summary.csv", "survival.csv", "report.md", "report.html"];
+        names.map(|name| run.read(name))
+    };
+    let before = report(&[]);
+    let text = run.read("generations.csv");
+    let (mut gzip, file) = (GzEncoder::new(Vec::new(), Compression::fast()), "generations.csv.gz");
+    gzip.write_all(&text).unwrap();
+    fs::write(run.folder.join(file), gzip.finish().unwrap()).unwrap();
+    run.remove("generations.csv");
+    report(&["--pack"]);
+    for gone in [file, "generations.jsonl", "traces.jsonl"] {
+        assert!(!run.folder.join(gone).exists(), "{gone}");
+    }
+    for name in ["rounds.csv", "positions.csv", "generations.csv"] {
+        assert_eq!(String::from_utf8(run.read(name)).unwrap().lines().count(), 1, "{name}");
+    }
+    let stems = ["rounds", "positions", "generations", "texts", "traces"];
+    let packed = || stems.map(|stem| segments(&run.folder, stem).len());
+    assert_eq!(packed(), [1; 5]);
+    let moved = all_rows::<GenerationRow>(&run.folder, "generations");
+    let rows = csv::Reader::from_reader(&*text).into_deserialize().map(Result::unwrap);
+    assert_eq!(moved, rows.collect::<Vec<GenerationRow>>());
+    assert!(report(&["--pack"]) == before);
+    assert_eq!(packed(), [1; 5]);
+
+    // Killed between the two steps: the rows of the segment stand in the text, too.
+    fs::write(run.folder.join("generations.csv"), &text).unwrap();
+    assert!(report(&["--pack"]) == before);
+    assert_eq!(packed(), [1; 5]);
+
+    run.reopen();
+    let output = specdec(&["report", run.folder.to_str().unwrap(), "--pack"]).output().unwrap();
+    fail(output, &["is not finished, so its rows stay where they are"]);
+    let resumed = crate::run_support::run(run.out.path(), &[TRACED, &["--resume"]].concat());
+    fail(resumed, &["is finished and packed: its rows cannot be continued"]);
 }
 
 /// A run that was killed after some blocks: three have segments, the others stand in the text.

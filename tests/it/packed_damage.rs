@@ -3,6 +3,7 @@
 use std::fs;
 
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use specdec::experiment::pack_run;
 use specdec::report::{Results, load};
 use specdec::rows::READS_DAMAGED;
 
@@ -29,10 +30,11 @@ fn a_damaged_segment_is_refused_noted_or_harmless() {
         }
     }));
     let run = OwnRun::new(&["--trace", "--pack-above", "90000"]);
+    pack_run(&run.folder).unwrap();
     let sound = counted(&load(&run.folder).unwrap());
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(20);
     let (mut refused, flips) = (0, files(FLIPS));
-    for stem in ["rounds", "positions"] {
+    for stem in ["rounds", "positions", "generations", "texts", "traces"] {
         let segment = &segments(&run.folder, stem)[0];
         let name = segment.file_name().unwrap().to_str().unwrap();
         let bytes = fs::read(segment).unwrap();
@@ -54,7 +56,7 @@ fn a_damaged_segment_is_refused_noted_or_harmless() {
             check(&damaged);
         }
         // The lists at the end tell where everything is.
-        let end = bytes.len() - 4000;
+        let end = bytes.len().saturating_sub(4000);
         for at in (end..bytes.len()).step_by(11) {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1 << (rng.next_u64() % 8);

@@ -37,6 +37,11 @@ pub(crate) fn packed<T: DeserializeOwned>(segment: &Path) -> Vec<T> {
         Field::Bool(flag) => Value::from(*flag),
         Field::Long(number) => Value::from(*number),
         Field::Double(number) => Value::from(*number),
+        Field::Decimal(time) => {
+            let nanoseconds = time.data().try_into().map(i64::from_be_bytes).unwrap();
+            assert_eq!(time.scale(), 3);
+            Value::from(nanoseconds as f64 / 1e3)
+        }
         Field::Str(text) => Value::from(text.clone()),
         other => panic!("{other} is in {}", segment.display()),
     };

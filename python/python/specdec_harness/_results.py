@@ -19,6 +19,8 @@ NAMES = ("cell", "prompt", "category", "params", "text_sha256", "seal", "digests
 GUARD = r"^'('*[=+\-@\t\r\n])"
 #: The name of a file with rows of a long table, which come before those of its CSV file.
 SEGMENT = re.compile(r"(.+)-(\d{5,})\.parquet")
+#: Columns that Parquet files hold as JSON.
+JSON = ("tokens", "beam")
 #: Columns that together identify a row.
 ROW = ("cell", "prompt", "repeat", "round", "node")
 #: The tables that a run may mark as superseded by another attempt.
@@ -30,8 +32,9 @@ class Run(Mapping[str, Any]):
 
     The names are those of the CSV files: `summary`, `survival`, `rounds`, `positions`,
     `generations`, `blocks`, …; `texts` is `generations.jsonl`. docs/metrics.md defines every
-    column. Generations and blocks that another attempt superseded are left out. Some rows of long
-    tables are in Parquet files (`rounds-00001.parquet`, …), for which pandas needs pyarrow.
+    column. Generations and blocks that another attempt superseded are left out. Rows of long tables,
+    and those of packed runs, are in Parquet files (`rounds-00001.parquet`, …), for which pandas
+    needs pyarrow.
     """
 
     def __init__(self, path: Path, frames: str, superseded: bool) -> None:
@@ -39,10 +42,10 @@ class Run(Mapping[str, Any]):
         self._frames = importlib.import_module(frames)
         self._superseded = superseded
         self._files = {_stem(file): file for file in sorted(path.glob("*.csv*"))}
-        generations = _file(path, "generations.jsonl")
-        if generations is not None:
-            self._files["texts"] = generations
         self._segments = _segments(path)
+        generations = _file(path, "generations.jsonl")
+        if generations is not None or "texts" in self._segments:
+            self._files["texts"] = generations
         self._read: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
@@ -81,7 +84,8 @@ class Run(Mapping[str, Any]):
     def _table(self, name: str) -> Any:
         parts = [self._columns(file) for file in self._segments.get(name, [])]
         like = parts[-1] if parts else None
-        rest = self._frame(self._files[name], name == "texts", like)
+        file = self._files[name]
+        rest = like.head(0) if file is None else self._frame(file, name == "texts", like)
         if like is None:
             return rest
         # A run that was killed between two steps has the rows of its last segment twice.
@@ -98,7 +102,24 @@ class Run(Mapping[str, Any]):
         library = self._frames
         if library.__name__ == "pandas" and not importlib.util.find_spec("pyarrow"):
             raise ImportError(f"pandas needs pyarrow for {file.name}: pip install pyarrow")
-        return library.read_parquet(file)
+        frame = library.read_parquet(file)
+        if library.__name__ == "polars":
+            beam = dict.fromkeys(("log_prob", "score"), library.Float64)
+            beam |= dict.fromkeys(("steps", "rows"), library.Int64)
+            kinds = (library.List(library.Int64), library.Struct(beam))
+            json_columns = [
+                library.col(name).str.json_decode(kind)
+                for name, kind in zip(JSON, kinds)
+                if name in frame.columns
+            ]
+            times = library.selectors.decimal().cast(library.Float64)
+            return frame.with_columns(times, *json_columns)
+        for name in frame.columns:
+            if name.endswith("_us"):
+                frame[name] = frame[name].astype(float)
+            elif name in JSON:
+                frame[name] = frame[name].map(json.loads, na_action="ignore")
+        return frame
 
     def _frame(self, file: Path, lines: bool, like: Any) -> Any:
         data = file.read_bytes()

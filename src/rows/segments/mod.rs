@@ -16,6 +16,9 @@ pub(crate) use self::read::{each_packed, each_packed_place, first_packed, salvag
 pub(crate) use self::write::SegmentWriter;
 use super::file::RawRow;
 
+/// Nanoseconds in a microsecond: segments hold times in the former, rows in the latter.
+const NANOSECONDS: f64 = 1e3;
+
 /// The digits of the number in a segment's name; more, if there are more segments.
 const DIGITS: usize = 5;
 
@@ -39,7 +42,7 @@ pub(crate) fn next_segment<R: RawRow>(folder: &Path) -> Result<PathBuf> {
 
 /// The numbers of the segments, ascending.
 fn numbered<R: RawRow>(folder: &Path) -> Result<Vec<u32>> {
-    if R::typed().is_empty() {
+    if R::SEGMENT.is_empty() {
         return Ok(Vec::new());
     }
     let entries = match fs::read_dir(folder) {
@@ -49,7 +52,7 @@ fn numbered<R: RawRow>(folder: &Path) -> Result<Vec<u32>> {
     let number = |entry: fs::DirEntry| {
         let found = entry.file_name().into_string().ok()?;
         let number =
-            found.strip_prefix(stem::<R>())?.strip_prefix('-')?.strip_suffix(".parquet")?;
+            found.strip_prefix(R::SEGMENT)?.strip_prefix('-')?.strip_suffix(".parquet")?;
         number.parse().ok().filter(|number| name::<R>(*number) == found)
     };
     let mut numbers = entries.flatten().filter_map(number).collect::<Vec<u32>>();
@@ -58,17 +61,12 @@ fn numbered<R: RawRow>(folder: &Path) -> Result<Vec<u32>> {
 }
 
 fn name<R: RawRow>(number: u32) -> String {
-    format!("{}-{number:0DIGITS$}.parquet", stem::<R>())
-}
-
-/// The name of a file without what follows its dot.
-fn stem<R: RawRow>() -> &'static str {
-    R::FILE.split('.').next().unwrap_or(R::FILE)
+    format!("{}-{number:0DIGITS$}.parquet", R::SEGMENT)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::records::{PositionRow, RoundRow, TextRow};
+    use super::super::records::{BeamRow, GenerationRow, PositionRow, RoundRow, TextRow};
     use super::super::text::text_of;
     use super::*;
 
@@ -102,7 +100,8 @@ mod tests {
             overlap_sum: numbers[i % numbers.len()],
             ceiling_sum: (!i.is_multiple_of(3)).then_some(numbers[i / 3 % numbers.len()]),
             tv_sum: (70_000..70_010).contains(&i).then_some(0.25),
-            draft_us: i as f64 * 1.001,
+            draft_us: (i * 1001) as f64 / 1e3,
+            other_us: [0.0, 0.001, (1_u64 << 50) as f64 / 1e3][i % 3],
             ..RoundRow::default()
         };
         (0..140_000).map(row).collect()
@@ -138,6 +137,24 @@ mod tests {
         written(&file, &positions);
         let found = read::<PositionRow>(&file);
         assert!(text_of(&found, true).unwrap() == text_of(&positions, true).unwrap());
+        let beam = BeamRow { log_prob: -0.1, score: 1.0 / 3.0, steps: 2, rows: 3 };
+        let texts = [Some(beam), None].map(|beam| TextRow {
+            tokens: vec![0, u32::MAX],
+            text: "\u{1F600} \"x\"\n".to_owned(),
+            beam,
+            ..TextRow::default()
+        });
+        written(&file, &texts);
+        assert_eq!(read::<TextRow>(&file), texts);
+    }
+
+    #[test]
+    fn a_time_within_a_nanosecond_is_refused() {
+        let mut out = SegmentWriter::new(Vec::new()).unwrap();
+        let row = GenerationRow { decode_us: 1.0005, ..GenerationRow::default() };
+        out.row(row).unwrap();
+        let why = out.end().unwrap_err().to_string();
+        assert_eq!(why, "decode_us is 1.0005, which is no whole number of nanoseconds");
     }
 
     #[test]

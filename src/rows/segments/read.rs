@@ -15,6 +15,7 @@ use parquet::schema::types::SchemaDescriptor;
 use super::super::ahead::{RowQueue, read_ahead};
 use super::super::file::RawRow;
 use super::super::typed::{CellAccess, TypedCells, TypedColumn};
+use super::NANOSECONDS;
 
 /// The name of a thread whose panic is not a bug of this program: the library panics where a
 /// file is damaged in some ways.
@@ -148,13 +149,15 @@ fn place<R>(schema: &SchemaDescriptor, column: &TypedColumn<R>, name: &str) -> R
     };
     let kind = match column.cells {
         TypedCells::Flag(_) => BOOLEAN,
-        TypedCells::Whole(_) => INT64,
+        TypedCells::Whole(_) | TypedCells::Time(_) => INT64,
         TypedCells::Number(_) => DOUBLE,
         TypedCells::Text(_) => BYTE_ARRAY,
     };
     let found = &schema.columns()[at];
     let flat = found.max_rep_level() == 0 && found.max_def_level() <= 1;
-    if found.physical_type() != kind || !flat {
+    // Version 0.1 wrote times as other numbers.
+    let earlier = matches!(column.cells, TypedCells::Time(_)) && found.physical_type() == DOUBLE;
+    if (found.physical_type() != kind && !earlier) || !flat {
         bail!("{name} has other values than {kind} in column \"{}\"", column.name);
     }
     Ok(at)
@@ -180,9 +183,14 @@ fn each_batch<R: RawRow>(
                 (ColumnReader::Int64ColumnReader(reader), TypedCells::Whole(cells)) => {
                     fill(reader, cells, &mut rows)
                 }
-                (ColumnReader::DoubleColumnReader(reader), TypedCells::Number(cells)) => {
-                    fill(reader, cells, &mut rows)
+                (ColumnReader::Int64ColumnReader(reader), TypedCells::Time(cells)) => {
+                    let microseconds = |time: i64| time as f64 / NANOSECONDS;
+                    fill_with(reader, cells, microseconds, &mut rows)
                 }
+                (
+                    ColumnReader::DoubleColumnReader(reader),
+                    TypedCells::Number(cells) | TypedCells::Time(cells),
+                ) => fill(reader, cells, &mut rows),
                 (ColumnReader::ByteArrayColumnReader(reader), TypedCells::Text(cells)) => {
                     fill(reader, cells, &mut rows)
                 }
@@ -203,6 +211,16 @@ fn fill<R, T: DataType>(
     cells: &CellAccess<R, T::T>,
     rows: &mut [R],
 ) -> Result<()> {
+    fill_with(reader, cells, |value| value, rows)
+}
+
+/// Gives each row what its value of a column stands for.
+fn fill_with<R, T: DataType, V>(
+    reader: &mut ColumnReaderImpl<T>,
+    cells: &CellAccess<R, V>,
+    meaning: impl Fn(T::T) -> V,
+    rows: &mut [R],
+) -> Result<()> {
     let (mut values, mut levels) = (Vec::with_capacity(rows.len()), Vec::new());
     let (read, ..) = reader.read_records(rows.len(), Some(&mut levels), None, &mut values)?;
     if read != rows.len() {
@@ -212,7 +230,8 @@ fn fill<R, T: DataType>(
     for (at, row) in rows.iter_mut().enumerate() {
         // Columns whose cells cannot be empty have no levels.
         let known = levels.get(at).is_none_or(|level| *level > 0);
-        if !(cells.set)(row, known.then(|| values.next()).flatten()) {
+        let value = known.then(|| values.next()).flatten();
+        if !(cells.set)(row, value.map(&meaning)) {
             bail!("a value is missing or too large");
         }
     }

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::mem::take;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
-use parquet::basic::{Compression, GzipLevel};
+use anyhow::{Context, Result, bail};
+use parquet::basic::{Compression, Encoding, GzipLevel};
 use parquet::data_type::{BoolType, ByteArrayType, DataType, DoubleType, Int64Type};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
@@ -13,13 +13,18 @@ use parquet::schema::parser::parse_message_type;
 
 use super::super::file::RawRow;
 use super::super::typed::{CellAccess, TypedCells};
-use super::stem;
+use super::NANOSECONDS;
 
-/// Rows that are held back, to be written and compressed together.
+/// The rows that are held back to be written and compressed together, if they are short; of
+/// lines of JSON, [`LONG_GROUP`] are.
 const GROUP: usize = 1 << 16;
+const LONG_GROUP: usize = 1 << 12;
 
-/// How hard gzip tries. Harder makes the files a few percent smaller, and takes longer.
-const GZIP: u32 = 1;
+/// How hard gzip tries.
+const GZIP: u32 = 6;
+
+/// The largest dictionary of a column, in bytes: one that holds each text of a group once.
+const DICTIONARY: usize = 1 << 26;
 
 /// Writes rows to a Parquet file, one at a time.
 pub(crate) struct SegmentWriter<R, W: Write + Send> {
@@ -35,7 +40,7 @@ impl<R: RawRow, W: Write + Send> SegmentWriter<R, W> {
     /// If nothing can be written.
     pub(crate) fn new(out: W) -> Result<Self> {
         let schema = Arc::new(parse_message_type(&schema::<R>())?);
-        let out = SerializedFileWriter::new(out, schema, Arc::new(properties()?))?;
+        let out = SerializedFileWriter::new(out, schema, Arc::new(properties::<R>()?))?;
         Ok(Self { out, held: Vec::new(), is_empty: true })
     }
 
@@ -51,7 +56,8 @@ impl<R: RawRow, W: Write + Send> SegmentWriter<R, W> {
     pub(crate) fn row(&mut self, row: R) -> Result<()> {
         self.is_empty = false;
         self.held.push(row);
-        if self.held.len() < GROUP { Ok(()) } else { self.group() }
+        let whole = if R::is_json() { LONG_GROUP } else { GROUP };
+        if self.held.len() < whole { Ok(()) } else { self.group() }
     }
 
     /// Writes what is still held back, and returns where the rows went.
@@ -77,6 +83,7 @@ impl<R: RawRow, W: Write + Send> SegmentWriter<R, W> {
                 TypedCells::Number(cells) => {
                     write::<R, DoubleType>(&mut out, cells, optional, &rows)
                 }
+                TypedCells::Time(cells) => write_times(&mut out, column.name, cells, &rows),
                 TypedCells::Text(cells) => {
                     write::<R, ByteArrayType>(&mut out, cells, optional, &rows)
                 }
@@ -102,26 +109,53 @@ fn write<R, T: DataType>(
     Ok(())
 }
 
-fn schema<R: RawRow>() -> String {
-    let columns = R::typed().iter().map(|column| {
-        let kind = match column.cells {
-            TypedCells::Flag(_) => "boolean",
-            TypedCells::Whole(_) => "int64",
-            TypedCells::Number(_) => "double",
-            TypedCells::Text(_) => "binary",
-        };
-        let text = if matches!(column.cells, TypedCells::Text(_)) { " (UTF8)" } else { "" };
-        let needed = if column.is_optional() { "optional" } else { "required" };
-        format!("{needed} {kind} {}{text}; ", column.name)
-    });
-    format!("message {} {{ {}}}", stem::<R>(), columns.collect::<String>())
+/// Writes a column of times, which no row lacks.
+fn write_times<R>(
+    out: &mut SerializedColumnWriter<'_>,
+    name: &str,
+    cells: &CellAccess<R, f64>,
+    rows: &[R],
+) -> Result<()> {
+    let mut times = Vec::with_capacity(rows.len());
+    for time in rows.iter().filter_map(cells.get) {
+        let nanoseconds = (time * NANOSECONDS).round() as i64;
+        if (nanoseconds as f64 / NANOSECONDS).to_bits() != time.to_bits() {
+            bail!("{name} is {time}, which is no whole number of nanoseconds");
+        }
+        times.push(nanoseconds);
+    }
+    out.typed::<Int64Type>().write_batch(&times, None, None)?;
+    Ok(())
 }
 
-/// All columns have dictionaries, which the library keeps by the bits of their values: even of
-/// the times, which are whole nanoseconds, many in a group are equal.
-fn properties() -> Result<WriterProperties> {
-    let properties = WriterProperties::builder()
+fn schema<R: RawRow>() -> String {
+    let columns = R::typed().iter().map(|column| {
+        let (kind, meaning) = match column.cells {
+            TypedCells::Flag(_) => ("boolean", ""),
+            TypedCells::Whole(_) => ("int64", ""),
+            TypedCells::Number(_) => ("double", ""),
+            TypedCells::Time(_) => ("int64", " (DECIMAL(18, 3))"),
+            TypedCells::Text(_) => ("binary", " (UTF8)"),
+        };
+        let needed = if column.is_optional() { "optional" } else { "required" };
+        format!("{needed} {kind} {}{meaning}; ", column.name)
+    });
+    format!("message {} {{ {}}}", R::SEGMENT, columns.collect::<String>())
+}
+
+/// Measured numbers seldom repeat, so their bytes are sorted by significance instead of being
+/// looked up in a dictionary.
+fn properties<R: RawRow>() -> Result<WriterProperties> {
+    let mut properties = WriterProperties::builder()
         .set_compression(Compression::GZIP(GzipLevel::try_new(GZIP)?))
+        .set_dictionary_page_size_limit(DICTIONARY)
         .set_statistics_enabled(EnabledStatistics::Chunk);
+    for column in R::typed() {
+        if matches!(column.cells, TypedCells::Number(_) | TypedCells::Time(_)) {
+            properties = properties
+                .set_column_dictionary_enabled(column.name.into(), false)
+                .set_column_encoding(column.name.into(), Encoding::BYTE_STREAM_SPLIT);
+        }
+    }
     Ok(properties.build())
 }
