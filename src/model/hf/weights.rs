@@ -229,18 +229,16 @@ impl Stored {
     }
 }
 
-/// The files that hold the weights of `folder`, whether they are there or not.
+/// The names of the files that hold the weights of `folder`, whether they are there or not.
 ///
 /// # Errors
 /// If `model.safetensors.index.json` is damaged, or missing as well as `model.safetensors`.
-pub(in crate::model) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let whole = folder.join(WHOLE);
-    if is_there(&whole) {
-        return Ok(vec![whole]);
+pub(in crate::model) fn weight_files(folder: &Path) -> Result<Vec<String>, Error> {
+    if is_there(&folder.join(WHOLE)) {
+        return Ok(vec![WHOLE.to_owned()]);
     }
     let (index, weight_map) = read_index(folder)?;
-    let names = shard_names(&index, &weight_map)?;
-    Ok(names.iter().map(|name| folder.join(name)).collect())
+    Ok(shard_names(&index, &weight_map)?.into_iter().cloned().collect())
 }
 
 /// The list of shards, and the shard of each tensor.

@@ -90,7 +90,7 @@ impl HubName {
     }
 
     /// The command of the hub's own tool that downloads it.
-    pub(super) fn command(&self) -> String {
+    fn command(&self) -> String {
         let mut command = format!("hf download {}", self.repo);
         match &self.file {
             Some(HubFile::Path(path)) => command += &format!(" {path}"),
@@ -101,6 +101,14 @@ impl HubName {
             command += &format!(" --revision {revision}");
         }
         command
+    }
+
+    /// The error for a model that is not in the cache, or not all of it.
+    pub(super) fn absent(&self, why: &str) -> Error {
+        let command = self.command();
+        Error::setting(format!(
+            "model {self}: there is no such folder, and {why}: `{command}` downloads it"
+        ))
     }
 }
 
