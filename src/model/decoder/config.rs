@@ -153,8 +153,8 @@ impl Config {
 
     /// Whether norms come between attention or feed-forward blocks and what they add to.
     pub(in crate::model) fn norms_branches(&self) -> bool {
-        let norms = self.names.norms;
-        norms.after_attention.is_some() || norms.after_mlp.is_some()
+        let [_, after_attention, _, after_mlp] = self.names.norms;
+        after_attention.is_some() || after_mlp.is_some()
     }
 
     /// What the rotary embeddings rotate by.

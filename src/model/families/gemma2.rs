@@ -5,7 +5,7 @@ use super::Family;
 use super::base::{Defaults, base, set_windows};
 use super::keys::ConfigKeys;
 use crate::error::Error;
-use crate::model::decoder::{Activation, Biases, Config, LayerNorms};
+use crate::model::decoder::{Activation, Biases, Config, NORMS_AROUND};
 
 /// The registry entry.
 pub(super) const FAMILY: Family = Family { model_type: "gemma2", config };
@@ -41,7 +41,7 @@ pub(super) fn with_both_norms(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Res
         return Err(keys.fault("use_bidirectional_attention = true is not supported"));
     }
     let mut config = base(keys, defaults)?;
-    config.names.norms = LayerNorms::BEFORE_AND_AFTER;
+    config.names.norms = NORMS_AROUND;
     config.norm_offset = 1.0;
     config.embedding_scale = (config.hidden as f64).sqrt() as f32;
     let scalar = keys.positive("query_pre_attn_scalar")?.unwrap_or(256.0);

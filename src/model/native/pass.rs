@@ -73,8 +73,9 @@ impl Hand<'_, '_> {
     fn run(&mut self) -> Result<(), Away> {
         let Pass { model, space, rows, wanted, .. } = self.pass;
         for (number, layer) in model.weights.layers.iter().enumerate() {
-            let norms = &layer.norms;
-            self.pack(&space.x, norms.before_attention.as_deref(), &layer.qkv, rows, |row| row)?;
+            let [before_attention, after_attention, before_mlp, after_mlp] =
+                layer.norms.each_ref().map(Option::as_deref);
+            self.pack(&space.x, before_attention, &layer.qkv, rows, |row| row)?;
             self.store(&layer.qkv, rows, &space.qkv, model.config.qkv_width())?;
             self.norm_heads_together(layer)?;
             let last = number + 1 == model.weights.layers.len();
@@ -84,11 +85,11 @@ impl Hand<'_, '_> {
                 return Ok(());
             }
             self.pack(&space.mixed, None, &layer.output, rows, |row| row)?;
-            self.add(&layer.output, norms.after_attention.as_deref())?;
-            self.pack(&space.x, norms.before_mlp.as_deref(), &layer.gate_up, rows, |row| row)?;
+            self.add(&layer.output, after_attention)?;
+            self.pack(&space.x, before_mlp, &layer.gate_up, rows, |row| row)?;
             self.gate(&layer.gate_up, rows)?;
             self.pack(&space.inner, None, &layer.down, rows, |row| row)?;
-            self.add(&layer.down, norms.after_mlp.as_deref())?;
+            self.add(&layer.down, after_mlp)?;
         }
         self.head()
     }
