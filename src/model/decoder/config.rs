@@ -7,6 +7,8 @@ use crate::model::CacheDtype;
 /// The shape of a decoder, and what it computes.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::model) struct Config {
+    /// Its family, by the name in configurations.
+    pub model_type: String,
     /// Width of the hidden states.
     pub hidden: usize,
     /// Width of the feed-forward blocks.

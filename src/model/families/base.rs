@@ -76,6 +76,7 @@ pub(super) fn base(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Result<Config,
     let rope = rope::shared(keys, basis)?;
     let (key, activation) = defaults.activation;
     Ok(Config {
+        model_type: keys.required("model_type", keys.text("model_type")?)?.to_owned(),
         hidden,
         intermediate: size("intermediate_size")?,
         heads,

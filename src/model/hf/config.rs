@@ -51,18 +51,6 @@ pub(super) fn read_config(
     Ok((config, Marks { begin, end: ids(said.eos_token_id, other.eos_token_id) }))
 }
 
-/// The `model_type` of `config.json`.
-///
-/// # Errors
-/// If it is not a text.
-pub(super) fn model_type(text: &Text) -> Result<Option<String>, Error> {
-    #[derive(Deserialize)]
-    struct ModelType {
-        model_type: Option<String>,
-    }
-    Ok(text.json::<ModelType>()?.model_type)
-}
-
 impl Marks {
     /// The marks that exist: some checkpoints name padding rows, which are never
     /// sampled.

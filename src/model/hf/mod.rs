@@ -13,7 +13,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 pub(super) use self::config::Marks;
-use self::config::{model_type, read_config};
+use self::config::read_config;
 use self::files::Text;
 pub(super) use self::tokenizer::{Dialect, HfTokenizer};
 use self::weights::Safetensors;
@@ -38,19 +38,10 @@ use crate::input::is_there;
 /// # Errors
 /// One sentence that names the file and value at fault.
 pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
-    let Source { path, revision, settings } = source;
-    let Headers { config, codec, folder, .. } =
+    let Source { path, settings, .. } = source;
+    let Headers { config, codec, folder } =
         Headers::read(Path::new(path), settings.special_tokens)?;
-    let checkpoint = Checkpoint {
-        name: path.clone(),
-        revision: revision.clone(),
-        vocab: codec.vocab(),
-        eos: codec.ends().to_vec(),
-        unused: codec.unused(),
-        tokenizer_sha256: codec.fingerprint(),
-        config,
-    };
-    let model = checkpoint.build(settings, &folder)?;
+    let model = Checkpoint::new(source, config, &codec).build(settings, &folder)?;
     Ok(Loaded { model, codec: Box::new(codec) })
 }
 
@@ -60,22 +51,12 @@ pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
 /// As [`load`].
 #[cfg(feature = "harness")]
 pub(super) fn summarise(folder: &Path) -> Result<ModelSummary, Error> {
-    let Headers { family, codec, folder, .. } = Headers::read(folder, false)?;
-    let stored = folder.weights.stored();
-    Ok(ModelSummary {
-        family,
-        parameters: stored.weights,
-        bytes: stored.bytes,
-        dtype: stored.dtype,
-        vocab: codec.vocab(),
-        tokenizer_sha256: codec.fingerprint(),
-    })
+    let Headers { config, codec, folder: Folder { weights, .. } } = Headers::read(folder, false)?;
+    Ok(ModelSummary::new(config, &codec, weights.bytes(), weights.tensors()))
 }
 
 /// A model of which everything but the weights has been read and checked.
 struct Headers {
-    #[cfg_attr(not(feature = "harness"), expect(dead_code))]
-    family: String,
     config: Config,
     codec: HfTokenizer,
     folder: Folder,
@@ -95,11 +76,10 @@ impl Headers {
         // As in transformers 5, a head in the file counts, even if the configuration says otherwise.
         config.tied &= !weights.has(&config.head().0);
         config.tensors().try_for_each(|(tensor, shape)| weights.check(&tensor, &shape))?;
-        let family = model_type(&config_text)?.unwrap_or_default();
         let mut texts = Sha256::new();
         let files = [Some(config_text), Some(tokenizer), generation];
         files.iter().flatten().for_each(|text| text.add_to(&mut texts));
-        Ok(Self { family, config, codec, folder: Folder { texts, weights } })
+        Ok(Self { config, codec, folder: Folder { texts, weights } })
     }
 }
 
