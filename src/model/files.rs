@@ -94,7 +94,7 @@ impl OpenFile {
 
     /// The error for a fault in this file.
     pub(super) fn fault(&self, what: impl AsRef<str>) -> Error {
-        fault(&self.path, what)
+        Error::file(&self.path, what.as_ref())
     }
 
     fn from(&self, start: u64) -> Result<Box<dyn Read + '_>, Error> {
@@ -114,14 +114,9 @@ pub(super) fn open(file: &Path) -> Result<OpenedFile, Error> {
     OpenedFile::open(file).map_err(|e| unreadable(file, &e))
 }
 
-/// The error for a fault in a file.
-pub(super) fn fault(file: &Path, what: impl AsRef<str>) -> Error {
-    Error::file(file, what.as_ref())
-}
-
 /// The error for weights that no engine can compute with.
 pub(super) fn not_finite(file: &Path, tensor: &str) -> Error {
-    fault(file, format!("tensor {tensor} holds NaN or infinite weights"))
+    Error::file(file, format!("tensor {tensor} holds NaN or infinite weights"))
 }
 
 /// The error for a file that the system cannot read.

@@ -101,8 +101,8 @@ impl GgmlVocabulary {
         let marks = self.marks(&names).map_err(|why| Error::file(file, why))?;
         let rows = (rows, "the number of rows of token_embd.weight is");
         let make = || self.make(&names, &marks);
-        let made = HfTokenizer::build(file, make, rows, marks.clone(), special_tokens)?;
-        Ok(made.with_chat(self.chat(file, &names)))
+        let chat = self.chat(file, &names);
+        HfTokenizer::build(file, make, rows, marks.clone(), special_tokens, chat)
     }
 
     /// The chat template, with the names of the tokens that begin and end a text.

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 use crate::input::read_whole;
-use crate::model::files::{fault, open, unreadable};
+use crate::model::files::{open, unreadable};
 
 /// A file that is read once and as a whole, so the bytes that are used are the bytes
 /// that are hashed.
@@ -78,7 +78,7 @@ impl Text {
 
     /// The error for a fault in this file.
     pub(super) fn fault(&self, what: impl AsRef<str>) -> Error {
-        fault(&self.file, what)
+        Error::file(&self.file, what.as_ref())
     }
 }
 

@@ -10,7 +10,6 @@ use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::Conversation;
 use crate::model::chat::{ChatTemplate, ChatText};
-use crate::model::files::fault;
 
 impl HfTokenizer {
     /// The tokens of a conversation.
@@ -22,10 +21,10 @@ impl HfTokenizer {
         let names = controls.filter_map(|&id| self.tokenizer.id_to_token(id)).collect::<Vec<_>>();
         let names = names.iter().map(String::as_str).collect::<Vec<_>>();
         let text = self.template()?.prompt(conversation, &names)?;
-        let fail =
-            |why: String| fault(&self.file, format!("the conversation cannot be tokenised: {why}"));
-        let ids = guarded(|| self.chat_ids(&text).map_err(|e| e.to_string()));
-        let ids = ids.and_then(|ids| ids).map_err(fail)?;
+        let fail = |why: String| {
+            Error::file(&self.file, format!("the conversation cannot be tokenised: {why}"))
+        };
+        let ids = guarded(|| self.chat_ids(&text)).map_err(fail)?;
         if ids.is_empty() {
             return Err(fail("the chat template makes an empty text of it".to_owned()));
         }
