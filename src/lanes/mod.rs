@@ -29,6 +29,8 @@ use std::sync::OnceLock;
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::registry::named;
+
 /// The environment variable that forces an instruction set, by name.
 const VARIABLE: &str = "SPECDEC_ISA";
 /// Lanes of a vector, and outputs of a weight tile.
@@ -162,23 +164,11 @@ pub enum IsaKind {
     NeonDot,
 }
 
+// The fastest last.
+named!(IsaKind: Portable = "portable", Avx2 = "avx2", AvxVnni = "avxvnni", Avx512 = "avx512",
+       Neon = "neon", NeonDot = "neondot");
+
 impl IsaKind {
-    /// All instruction sets, the fastest last.
-    pub const ALL: [Self; 6] =
-        [Self::Portable, Self::Avx2, Self::AvxVnni, Self::Avx512, Self::Neon, Self::NeonDot];
-
-    /// Its name in settings and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Portable => "portable",
-            Self::Avx2 => "avx2",
-            Self::AvxVnni => "avxvnni",
-            Self::Avx512 => "avx512",
-            Self::Neon => "neon",
-            Self::NeonDot => "neondot",
-        }
-    }
-
     /// Whether this processor has it.
     pub fn is_available(self) -> bool {
         match self {
