@@ -37,7 +37,6 @@ impl Avx512 {
 // writes; it requires no alignment.
 impl Isa for Avx512 {
     const KIND: IsaKind = IsaKind::Avx512;
-    const REGISTERS: usize = 32;
     type F = __m512;
     type Quants = Fours;
 
@@ -141,18 +140,6 @@ impl Isa for Avx512 {
             }
             sums
         }
-    }
-    #[inline(always)]
-    fn prefetch<T>(self, from: &T, bytes: usize) {
-        let address = std::ptr::from_ref(from).cast::<i8>().wrapping_add(bytes);
-        // A prefetch never faults, for any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address) }
-    }
-    #[inline(always)]
-    fn prefetch_far<T>(self, from: &T, bytes: usize) {
-        let address = std::ptr::from_ref(from).cast::<i8>().wrapping_add(bytes);
-        // As above.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(address) }
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod math;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod portable;
+mod prefetch;
 
 #[cfg(target_arch = "x86_64")]
 use self::avx2::{Avx2, Vnni, Widening};
@@ -23,6 +24,7 @@ use self::integers::IntegerProducts;
 #[cfg(target_arch = "aarch64")]
 use self::neon::{DotProd, LongProducts, Neon};
 use self::portable::Portable;
+pub(crate) use self::prefetch::prefetch;
 
 use std::env;
 use std::sync::OnceLock;
@@ -82,8 +84,6 @@ impl Quants for Fours {
 pub(crate) trait Isa: IntegerProducts + Send + Sync {
     /// The instruction set.
     const KIND: IsaKind;
-    /// Number of sixteen-lane vectors that the registers hold.
-    const REGISTERS: usize;
     /// Sixteen f32.
     type F: Copy;
     /// The values of a row for [`Isa::dot`].
@@ -128,11 +128,6 @@ pub(crate) trait Isa: IntegerProducts + Send + Sync {
     /// For each row `m`, in each lane: the sum of the products of its weights with the
     /// values of the row; exact.
     fn dot<const M: usize>(self, w: &Bytes, x: [&Self::Quants; M]) -> [Self::I; M];
-
-    /// Prefetches the memory `bytes` bytes after `from` into the nearest cache.
-    fn prefetch<T>(self, from: &T, bytes: usize);
-    /// The same, into the next larger cache.
-    fn prefetch_far<T>(self, from: &T, bytes: usize);
 }
 
 /// Code that is compiled for every instruction set.
@@ -171,20 +166,16 @@ named!(IsaKind: Portable = "portable", Avx2 = "avx2", AvxVnni = "avxvnni", Avx51
 impl IsaKind {
     /// Whether this processor has it.
     pub fn is_available(self) -> bool {
-        match self {
-            Self::Portable => true,
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => Avx2::<Widening>::detect().is_some(),
-            #[cfg(target_arch = "x86_64")]
-            Self::AvxVnni => Avx2::<Vnni>::detect().is_some(),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => Avx512::detect().is_some(),
-            #[cfg(target_arch = "aarch64")]
-            Self::Neon => Neon::<LongProducts>::detect().is_some(),
-            #[cfg(target_arch = "aarch64")]
-            Self::NeonDot => Neon::<DotProd>::detect().is_some(),
-            _ => false,
+        /// The instruction set that a kernel really runs on.
+        struct Used;
+        impl Kernel for Used {
+            type Output = IsaKind;
+            #[inline(always)]
+            fn run<I: Isa>(self, _: I) -> IsaKind {
+                I::KIND
+            }
         }
+        self.run(Used) == self
     }
 
     /// The place of a lane's weight for one of the inputs of a block, and the bits in which the
@@ -226,37 +217,25 @@ impl IsaKind {
     /// Runs a kernel with these instructions, or with the portable ones if the processor lacks
     /// them.
     pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        /// Runs the kernel on an instruction set if the processor has it.
+        macro_rules! run_on {
+            ($isa:ty) => {
+                if let Some(isa) = <$isa>::detect() {
+                    return isa.run(kernel);
+                }
+            };
+        }
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => {
-                if let Some(isa) = Avx512::detect() {
-                    return isa.run(kernel);
-                }
-            }
+            Self::Avx512 => run_on!(Avx512),
             #[cfg(target_arch = "x86_64")]
-            Self::AvxVnni => {
-                if let Some(isa) = Avx2::<Vnni>::detect() {
-                    return isa.run(kernel);
-                }
-            }
+            Self::AvxVnni => run_on!(Avx2::<Vnni>),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => {
-                if let Some(isa) = Avx2::<Widening>::detect() {
-                    return isa.run(kernel);
-                }
-            }
+            Self::Avx2 => run_on!(Avx2::<Widening>),
             #[cfg(target_arch = "aarch64")]
-            Self::NeonDot => {
-                if let Some(isa) = Neon::<DotProd>::detect() {
-                    return isa.run(kernel);
-                }
-            }
+            Self::NeonDot => run_on!(Neon::<DotProd>),
             #[cfg(target_arch = "aarch64")]
-            Self::Neon => {
-                if let Some(isa) = Neon::<LongProducts>::detect() {
-                    return isa.run(kernel);
-                }
-            }
+            Self::Neon => run_on!(Neon::<LongProducts>),
             _ => {}
         }
         kernel.run(Portable)

@@ -14,7 +14,6 @@ fn each<R>(f: impl Fn(usize) -> R) -> [R; LANES] {
 
 impl Isa for Portable {
     const KIND: IsaKind = IsaKind::Portable;
-    const REGISTERS: usize = 8;
     type F = [f32; LANES];
     type Quants = Fours;
     fn splat(self, x: f32) -> Self::F {
@@ -78,8 +77,6 @@ impl Isa for Portable {
             each(|lane| (0..BLOCK).map(|i| weight(lane, i) * i32::from(values[i])).sum())
         })
     }
-    fn prefetch<T>(self, _from: &T, _bytes: usize) {}
-    fn prefetch_far<T>(self, _from: &T, _bytes: usize) {}
 }
 
 impl IntegerProducts for Portable {

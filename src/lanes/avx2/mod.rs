@@ -205,7 +205,6 @@ impl ByteProducts for Vnni {
 // write; they require no alignment.
 impl<D: ByteProducts> Isa for Avx2<D> {
     const KIND: IsaKind = D::KIND;
-    const REGISTERS: usize = 8;
     type F = [__m256; 2];
     type Quants = D::Quants;
 
@@ -310,18 +309,6 @@ impl<D: ByteProducts> Isa for Avx2<D> {
     #[inline(always)]
     fn dot<const M: usize>(self, w: &Bytes, x: [&D::Quants; M]) -> [Self::I; M] {
         unsafe { D::dot(w, x) }
-    }
-    #[inline(always)]
-    fn prefetch<T>(self, from: &T, bytes: usize) {
-        let address = std::ptr::from_ref(from).cast::<i8>().wrapping_add(bytes);
-        // A prefetch never faults, for any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address) }
-    }
-    #[inline(always)]
-    fn prefetch_far<T>(self, from: &T, bytes: usize) {
-        let address = std::ptr::from_ref(from).cast::<i8>().wrapping_add(bytes);
-        // As above.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(address) }
     }
 }
 

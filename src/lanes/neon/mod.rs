@@ -221,7 +221,6 @@ macro_rules! fours {
 // they read or write; they require no more alignment than its type has.
 impl<D: NeonProducts> Isa for Neon<D> {
     const KIND: IsaKind = D::KIND;
-    const REGISTERS: usize = 8;
     type F = [float32x4_t; 4];
     type Quants = Fours;
 
@@ -319,22 +318,6 @@ impl<D: NeonProducts> Isa for Neon<D> {
     #[inline(always)]
     fn dot<const M: usize>(self, w: &Bytes, x: [&Fours; M]) -> [Self::I; M] {
         unsafe { D::dot(w, x) }
-    }
-    #[inline(always)]
-    fn prefetch<T>(self, from: &T, bytes: usize) {
-        let address = std::ptr::from_ref(from).cast::<u8>().wrapping_add(bytes);
-        // A prefetch never faults, for any address.
-        unsafe {
-            asm!("prfm pldl1keep, [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
-        }
-    }
-    #[inline(always)]
-    fn prefetch_far<T>(self, from: &T, bytes: usize) {
-        let address = std::ptr::from_ref(from).cast::<u8>().wrapping_add(bytes);
-        // As above.
-        unsafe {
-            asm!("prfm pldl2keep, [{}]", in(reg) address, options(nomem, nostack, preserves_flags));
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use super::groups::Groups;
 use super::packed::Segment;
 use super::storage::WithFormat;
 use super::{Matrix, Rows, StorageFormat};
-use crate::lanes::{Isa, IsaKind, Kernel, LANES};
+use crate::lanes::{Isa, IsaKind, Kernel, LANES, prefetch};
 use crate::model::native::memory::Memory;
 use crate::pool::{Away, Worker};
 
@@ -346,9 +346,10 @@ impl<T: Copy> StepRange<'_, T> {
             #[allow(clippy::needless_range_loop)] // `at` indexes all parts
             for at in 0..steps.len() {
                 let weights: [&T; N] = std::array::from_fn(|n| &parts[n][at]);
-                if at.is_multiple_of(LINE.div_ceil(size_of::<T>())) {
+                let begins_line = at.is_multiple_of(LINE.div_ceil(size_of::<T>()));
+                if const { !matches!(I::KIND, IsaKind::Portable) } && begins_line {
                     for w in weights {
-                        prefetch(isa, w, near, far);
+                        prefetch_lines(w, near, far);
                     }
                 }
                 S::step(isa, weights, values, at, &mut held);
@@ -364,12 +365,12 @@ impl<T: Copy> StepRange<'_, T> {
 
 /// Prefetches the weights that lie `near` and `far` bytes after `weights`.
 #[inline(always)]
-fn prefetch<I: Isa, T>(isa: I, weights: &T, near: usize, far: Option<usize>) {
+fn prefetch_lines<T>(weights: &T, near: usize, far: Option<usize>) {
     let mut line = 0;
     while line < size_of::<T>() {
-        isa.prefetch(weights, near + line);
+        prefetch(weights, near + line, false);
         if let Some(far) = far {
-            isa.prefetch_far(weights, far + line);
+            prefetch(weights, far + line, true);
         }
         line += LINE;
     }
