@@ -11,26 +11,14 @@ use super::{Isa, IsaKind, Kernel, LANES};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Avx512(());
 
-impl Avx512 {
-    /// The proof, if the processor has these features.
-    pub(crate) fn detect() -> Option<Self> {
-        let has = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512vnni");
-        has.then_some(Self(()))
-    }
-
-    /// Compiles and runs a kernel with these instructions.
-    pub(super) fn run<K: Kernel>(self, kernel: K) -> K::Output {
-        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-        fn inside<K: Kernel>(isa: Avx512, kernel: K) -> K::Output {
-            kernel.run(isa)
-        }
-        // SAFETY: `self` exists only where the processor has these features.
-        unsafe { inside(self, kernel) }
-    }
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vnni")
 }
+
+proof!(Avx512, "avx512f,avx512bw,avx512vl,avx512vnni", has_avx512());
 
 // SAFETY, for every block below: `self` proves that the processor has the instruction,
 // and every pointer comes from a reference to at least as many bytes as it reads or

@@ -5,6 +5,29 @@
 //! arithmetic, so the result of a kernel does not depend on the instruction set; only
 //! its speed does.
 
+/// Declares that a value of a type is the proof that the processor has some instructions.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! proof {
+    ($isa:ty, $features:tt, $has:expr) => {
+        impl $isa {
+            /// The proof, if the processor has these features.
+            pub(super) fn detect() -> Option<Self> {
+                $has.then_some(Self(Default::default()))
+            }
+
+            /// Compiles and runs a kernel with these instructions.
+            pub(super) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+                #[target_feature(enable = $features)]
+                fn inside<K: Kernel>(isa: $isa, kernel: K) -> K::Output {
+                    kernel.run(isa)
+                }
+                // SAFETY: `self` exists only where the processor has these features.
+                unsafe { inside(self, kernel) }
+            }
+        }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]

@@ -46,39 +46,12 @@ fn has_avx2() -> bool {
         && is_x86_feature_detected!("f16c")
 }
 
-impl Avx2<Widening> {
-    /// The proof, if the processor has these features.
-    pub(crate) fn detect() -> Option<Self> {
-        has_avx2().then_some(Self(PhantomData))
-    }
-
-    /// Compiles and runs a kernel with these instructions.
-    pub(super) fn run<K: Kernel>(self, kernel: K) -> K::Output {
-        #[target_feature(enable = "avx2,fma,f16c")]
-        fn inside<K: Kernel>(isa: Avx2<Widening>, kernel: K) -> K::Output {
-            kernel.run(isa)
-        }
-        // SAFETY: `self` exists only where the processor has these features.
-        unsafe { inside(self, kernel) }
-    }
-}
-
-impl Avx2<Vnni> {
-    /// The proof, if the processor has these features.
-    pub(crate) fn detect() -> Option<Self> {
-        (has_avx2() && is_x86_feature_detected!("avxvnni")).then_some(Self(PhantomData))
-    }
-
-    /// Compiles and runs a kernel with these instructions.
-    pub(super) fn run<K: Kernel>(self, kernel: K) -> K::Output {
-        #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
-        fn inside<K: Kernel>(isa: Avx2<Vnni>, kernel: K) -> K::Output {
-            kernel.run(isa)
-        }
-        // SAFETY: `self` exists only where the processor has these features.
-        unsafe { inside(self, kernel) }
-    }
-}
+proof!(Avx2<Widening>, "avx2,fma,f16c", has_avx2());
+proof!(
+    Avx2<Vnni>,
+    "avx2,fma,f16c,avxvnni",
+    has_avx2() && is_x86_feature_detected!("avxvnni")
+);
 
 impl ByteProducts for Widening {
     const KIND: IsaKind = IsaKind::Avx2;

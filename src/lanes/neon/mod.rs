@@ -39,39 +39,8 @@ fn has_neon() -> bool {
     cfg!(target_endian = "little") && is_aarch64_feature_detected!("neon")
 }
 
-impl Neon<LongProducts> {
-    /// The proof, if the processor has these features.
-    pub(crate) fn detect() -> Option<Self> {
-        has_neon().then_some(Self(PhantomData))
-    }
-
-    /// Compiles and runs a kernel with these instructions.
-    pub(super) fn run<K: Kernel>(self, kernel: K) -> K::Output {
-        #[target_feature(enable = "neon")]
-        fn inside<K: Kernel>(isa: Neon<LongProducts>, kernel: K) -> K::Output {
-            kernel.run(isa)
-        }
-        // SAFETY: `self` exists only where the processor has these features.
-        unsafe { inside(self, kernel) }
-    }
-}
-
-impl Neon<DotProd> {
-    /// The proof, if the processor has these features.
-    pub(crate) fn detect() -> Option<Self> {
-        (has_neon() && is_aarch64_feature_detected!("dotprod")).then_some(Self(PhantomData))
-    }
-
-    /// Compiles and runs a kernel with these instructions.
-    pub(super) fn run<K: Kernel>(self, kernel: K) -> K::Output {
-        #[target_feature(enable = "neon,dotprod")]
-        fn inside<K: Kernel>(isa: Neon<DotProd>, kernel: K) -> K::Output {
-            kernel.run(isa)
-        }
-        // SAFETY: `self` exists only where the processor has these features.
-        unsafe { inside(self, kernel) }
-    }
-}
+proof!(Neon<LongProducts>, "neon", has_neon());
+proof!(Neon<DotProd>, "neon,dotprod", has_neon() && is_aarch64_feature_detected!("dotprod"));
 
 impl NeonProducts for LongProducts {
     const KIND: IsaKind = IsaKind::Neon;
