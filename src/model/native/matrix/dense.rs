@@ -109,6 +109,7 @@ impl<W: Weight> StorageFormat for Dense<W> {
     const INPUTS: usize = 1;
     const STEPS: usize = LANES;
     const AVX2_GROUPS: Groups = Groups::of(6);
+    const VNNI_GROUPS: Groups = Self::AVX2_GROUPS;
     const MOST_ROWS: [usize; 2] = [6, 14];
     const AVX2_PAIRED_ROWS: usize = W::AVX2_PAIRED_ROWS;
     const AVX2_AHEAD: usize = W::AVX2_AHEAD;
@@ -149,9 +150,11 @@ impl StorageFormat for Bf16 {
     // A sixth row would need two more registers than there are: those of both inputs'
     // weights and of the mask that separates them.
     const AVX2_GROUPS: Groups = Groups::even(5);
+    const VNNI_GROUPS: Groups = Self::AVX2_GROUPS;
     // With more rows the compiler keeps too much of both inputs in registers and
     // spills the sums.
     const MOST_ROWS: [usize; 2] = [3, 12];
+    const AVX2_PAIRED_ROWS: usize = 2;
 
     fn unpack(step: &Self::Step, lane: usize) -> impl Iterator<Item = f32> {
         step[lane].into_iter().map(|bits| half::bf16::from_bits(bits).to_f32())

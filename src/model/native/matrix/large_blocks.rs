@@ -6,7 +6,6 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::groups::Groups;
 use super::integers::{Fives, LaneWeights, Nibbles, Sixes};
 use super::{BlockFormat, StorageFormat, ValueForm};
 use crate::lanes::integers::{GROUPS, Integers};
@@ -101,12 +100,6 @@ impl<T: UpwardTile> StorageFormat for LargeUpward<T> {
     type Value = [Integers; PARTS];
     const FORM: ValueForm = ValueForm::LargeBlocks;
     const INPUTS: usize = BLOCK * PARTS;
-    const STEPS: usize = 1;
-    const AVX2_GROUPS: Groups = Groups::even(6);
-    const VNNI_GROUPS: Groups = Groups::even(8);
-    // One tile at a time: unpacking its integers takes the registers.
-    const MOST_ROWS: [usize; 2] = [0, 0];
-    const AVX2_PAIRED_ROWS: usize = 0;
 
     fn unpack(tile: &T, lane: usize) -> impl Iterator<Item = f32> {
         let scales = tile.scales();
@@ -182,11 +175,6 @@ impl StorageFormat for Q6K {
     type Value = [Integers; PARTS];
     const FORM: ValueForm = ValueForm::LargeBlocks;
     const INPUTS: usize = BLOCK * PARTS;
-    const STEPS: usize = 1;
-    const AVX2_GROUPS: Groups = Groups::even(6);
-    const VNNI_GROUPS: Groups = Groups::even(8);
-    const MOST_ROWS: [usize; 2] = [0, 0];
-    const AVX2_PAIRED_ROWS: usize = 0;
 
     fn unpack(tile: &TileOf6K, lane: usize) -> impl Iterator<Item = f32> {
         let scale = half::f16::from_bits(tile.scale[lane]).to_f32();

@@ -27,7 +27,8 @@ use bytemuck::Pod;
 
 use crate::lanes::{Isa, LANES};
 
-/// A way to store weights, and the arithmetic that goes with it.
+/// A way to store weights, and the arithmetic that goes with it. The constants are by default those
+/// of blocks, which are computed one tile at a time: unpacking their integers takes the registers.
 trait StorageFormat {
     /// A tile's weights for the next [`Self::INPUTS`] inputs.
     type Step: Pod + Send;
@@ -38,16 +39,16 @@ trait StorageFormat {
     /// Inputs per step.
     const INPUTS: usize;
     /// Steps per value.
-    const STEPS: usize;
+    const STEPS: usize = 1;
     /// The groups of rows on AVX2.
-    const AVX2_GROUPS: Groups;
+    const AVX2_GROUPS: Groups = Groups::even(6);
     /// The groups of rows on AVX2 with VNNI.
-    const VNNI_GROUPS: Groups = Self::AVX2_GROUPS;
+    const VNNI_GROUPS: Groups = Groups::even(8);
     /// The maximum numbers of rows for which four tiles, and two tiles, are computed
     /// side by side with 32 registers; with more rows their sums do not fit.
-    const MOST_ROWS: [usize; 2];
+    const MOST_ROWS: [usize; 2] = [0, 0];
     /// The maximum number of rows for which two tiles are computed side by side on AVX2.
-    const AVX2_PAIRED_ROWS: usize = 2;
+    const AVX2_PAIRED_ROWS: usize = 0;
     /// How far ahead weights are prefetched on AVX2, in bytes.
     const AVX2_AHEAD: usize = 4096;
 

@@ -6,7 +6,6 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::groups::Groups;
 use super::integers::{Eights, Fives, LaneWeights, Nibbles, StepChoices};
 use super::{BlockFormat, NumberFormat, StorageFormat, ValueForm};
 use crate::lanes::integers::{GROUPS, Integers};
@@ -127,12 +126,6 @@ impl<T: SmallTile> StorageFormat for Small<T> {
     type Value = Integers;
     const FORM: ValueForm = ValueForm::Blocks;
     const INPUTS: usize = BLOCK;
-    const STEPS: usize = 1;
-    const AVX2_GROUPS: Groups = Groups::even(6);
-    const VNNI_GROUPS: Groups = Groups::even(8);
-    // One tile at a time: unpacking its integers takes the registers.
-    const MOST_ROWS: [usize; 2] = [0, 0];
-    const AVX2_PAIRED_ROWS: usize = 0;
 
     fn unpack(tile: &T, lane: usize) -> impl Iterator<Item = f32> {
         let number = |bits: &[u16; LANES]| half::f16::from_bits(bits[lane]).to_f32();
