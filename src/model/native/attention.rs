@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::angles::RowAngles;
 use super::attention_kernels::{Exponentials, Rotated, Tail};
-use super::elementwise::{Capped, NormedInPlace};
+use super::elementwise::{Capped, Normed};
 use super::head::Head;
 use super::matrix::{CacheTiles, Chunk, Rows, Sums, in_groups};
 use super::query_block::{OwnRows, PassToken, QueryBlock, RowGroup, sees};
@@ -76,7 +76,7 @@ impl Attention<'_> {
         // SAFETY: guaranteed by the caller.
         let x = unsafe { self.qkv.write(self.place(row, head)) };
         if let Some(weights) = norm {
-            self.isa.run(NormedInPlace { x: &mut *x, weights, eps: self.config.norm_eps });
+            self.isa.run(Normed { x: &mut *x, weights, eps: self.config.norm_eps });
         }
         if let Some(angles) = self.angles {
             let (cos, sin) = angles.row(self.group.first + row);

@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 
 use super::Native;
 use super::attention::{Attention, Scratch};
-use super::elementwise::{Capped, Gated, Normed, NormedInPlace};
+use super::elementwise::{Capped, Gated, Normed};
 use super::matrix::{Finish, multiply_together};
 use super::query_block::{PassToken, RowGroup};
 use super::weights::{LayerWeights, Linear};
@@ -128,9 +128,10 @@ impl Hand<'_, '_> {
             let x = unsafe { from.read(at..at + width) };
             let values = match norm {
                 Some(weights) => {
-                    normed.resize(width, 0.0);
+                    normed.clear();
+                    normed.extend_from_slice(x);
                     let eps = model.config.norm_eps;
-                    model.isa.run(Normed { x, weights, eps, to: normed });
+                    model.isa.run(Normed { x: normed, weights, eps });
                     &normed[..]
                 }
                 None => x,
@@ -210,7 +211,7 @@ impl Hand<'_, '_> {
             let place = row * width..(row + 1) * width;
             // SAFETY: each row is one piece.
             let (x, branch) = unsafe { (space.x.write(place.clone()), space.branch.write(place)) };
-            model.isa.run(NormedInPlace { x: &mut *branch, weights, eps });
+            model.isa.run(Normed { x: &mut *branch, weights, eps });
             x.iter_mut().zip(branch).for_each(|(x, y)| *x += *y);
         })
     }
@@ -250,8 +251,8 @@ impl Hand<'_, '_> {
             // SAFETY: each row is one piece.
             let x = unsafe { space.qkv.write(at..at + queries.len() + keys.len()) };
             let (q, k) = x.split_at_mut(queries.len());
-            model.isa.run(NormedInPlace { x: q, weights: queries, eps });
-            model.isa.run(NormedInPlace { x: k, weights: keys, eps });
+            model.isa.run(Normed { x: q, weights: queries, eps });
+            model.isa.run(Normed { x: k, weights: keys, eps });
         })
     }
 
