@@ -10,7 +10,7 @@ use crate::model::decoder::{Activation, Biases, Config, NORMS_AROUND};
 /// The registry entry.
 pub(super) const FAMILY: Family = Family { model_type: "gemma2", config };
 
-const DEFAULTS: Defaults = Defaults {
+pub(super) const DEFAULTS: Defaults = Defaults {
     positions: 8192,
     tied: true,
     kv_heads: Some(4),
