@@ -48,9 +48,6 @@ impl Checkpoint {
     }
 
     /// Builds the model with weights from `tensors`.
-    ///
-    /// # Errors
-    /// If the settings are inconsistent, or a weight is missing or invalid.
     pub(super) fn build(
         self,
         settings: &Settings,

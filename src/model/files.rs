@@ -21,10 +21,7 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Opens a file.
-    ///
-    /// # Errors
-    /// If it is missing, not a regular file, or not readable by this user.
+    /// Opens a regular file.
     pub(super) fn open(path: PathBuf) -> Result<Self, Error> {
         let file = open(&path)?;
         let stamp = file.stamp().map_err(|e| unreadable(&path, &e))?;
@@ -42,18 +39,12 @@ impl OpenFile {
     }
 
     /// The file, to be read from its beginning. All readers share one position.
-    ///
-    /// # Errors
-    /// If the system cannot move to the beginning.
     pub(super) fn rewound(&self) -> Result<Box<dyn Read + '_>, Error> {
         self.from(0)
     }
 
     /// Calls `each` with `length` bytes from `start`, in pieces that are multiples of `unit`
     /// bytes, and returns the SHA-256 of all of them.
-    ///
-    /// # Errors
-    /// If the file ends before them or cannot be read.
     pub(super) fn hashed(
         &self,
         (start, length): (u64, u64),
@@ -84,9 +75,6 @@ impl OpenFile {
     }
 
     /// Checks that the file has not been changed since it was opened.
-    ///
-    /// # Errors
-    /// If it has, or the system does not say.
     pub(super) fn check_unchanged(&self) -> Result<(), Error> {
         let now = self.file.stamp().map_err(|e| unreadable(&self.path, &e))?;
         if now == self.stamp { Ok(()) } else { Err(self.changed()) }
@@ -107,9 +95,6 @@ impl OpenFile {
 }
 
 /// Opens a regular file.
-///
-/// # Errors
-/// As [`OpenedFile::open`].
 pub(super) fn open(file: &Path) -> Result<OpenedFile, Error> {
     OpenedFile::open(file).map_err(|e| unreadable(file, &e))
 }

@@ -20,9 +20,6 @@ use super::{Loaded, Source};
 use crate::error::Error;
 
 /// Loads the model in the file of `source`, or in the split file of which it is a part.
-///
-/// # Errors
-/// One sentence that names the file and the key or tensor at fault.
 pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
     let Source { path, settings, .. } = source;
     let GgufHeaders { config, codec, checkpoint } =
@@ -32,9 +29,6 @@ pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
 }
 
 /// Describes the model in a file without reading its weights.
-///
-/// # Errors
-/// As [`load`].
 #[cfg(feature = "harness")]
 pub(super) fn summarise(file: &Path) -> Result<ModelSummary, Error> {
     let GgufHeaders { config, codec, checkpoint } = GgufHeaders::read(file, false)?;

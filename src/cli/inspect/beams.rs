@@ -74,9 +74,6 @@ impl BeamTree {
     }
 
     /// The tree, one line per node, best first.
-    ///
-    /// # Errors
-    /// If a token has no text.
     pub(super) fn drawn(&self, codec: &dyn Codec) -> Result<String> {
         let mut text = String::new();
         let groups = self.nodes.iter().map(|node| node.group + 1).max().unwrap_or(0);

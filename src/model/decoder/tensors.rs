@@ -98,9 +98,6 @@ impl Config {
     }
 
     /// The weights of the norm before the head.
-    ///
-    /// # Errors
-    /// As [`Tensors::get`].
     pub(in crate::model) fn read_last_norm(
         &self,
         tensors: &dyn Tensors,
@@ -189,27 +186,18 @@ impl LayerTensors<'_> {
     }
 
     /// The weights of a product, one row of inputs per output.
-    ///
-    /// # Errors
-    /// As [`Tensors::get`].
     #[cfg(feature = "candle")]
     pub(in crate::model) fn weights(self, product: Product) -> Result<Vec<f32>, Error> {
         self.joined(self.config.weight_parts(self.index, product))
     }
 
     /// The bias of a product, if it has one.
-    ///
-    /// # Errors
-    /// As [`Tensors::get`].
     pub(in crate::model) fn bias(self, product: Product) -> Result<Option<Vec<f32>>, Error> {
         let has = self.config.has_bias(product);
         has.then(|| self.joined(self.config.bias_parts(self.index, product))).transpose()
     }
 
     /// The weights of the norms, in the order of [`TensorNames::norms`](super::TensorNames::norms).
-    ///
-    /// # Errors
-    /// As [`Tensors::get`].
     pub(in crate::model) fn norms(self) -> Result<[Option<Vec<f32>>; 4], Error> {
         let mut all = [const { None }; 4];
         for (weights, norm) in all.iter_mut().zip(self.config.norms(self.index)) {
@@ -219,9 +207,6 @@ impl LayerTensors<'_> {
     }
 
     /// The weights of the norms of queries and of keys, if there are any.
-    ///
-    /// # Errors
-    /// As [`Tensors::get`].
     pub(in crate::model) fn head_norms(self) -> Result<Option<[Vec<f32>; 2]>, Error> {
         let Some([queries, keys]) = self.config.norms_of_heads(self.index) else { return Ok(None) };
         let read = |norm| self.config.read_norm(self.tensors, norm);

@@ -33,9 +33,6 @@ fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
 }
 
 /// What Gemma 2 and 3 have in common.
-///
-/// # Errors
-/// One sentence that names the file and the value at fault.
 pub(super) fn with_both_norms(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Result<Config, Error> {
     if keys.flag("use_bidirectional_attention")?.unwrap_or(false) {
         return Err(keys.fault("use_bidirectional_attention = true is not supported"));

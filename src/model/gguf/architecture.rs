@@ -223,9 +223,6 @@ const ARCHITECTURES: &[Architecture] = &[
 
 impl Architecture {
     /// The architecture that the metadata name.
-    ///
-    /// # Errors
-    /// If they name none, or one that is not supported.
     pub(super) fn of(metadata: &Metadata) -> Result<&'static Self, Error> {
         let name = metadata.text(KEY)?.ok_or_else(|| metadata.fault(KEY, "is missing"))?;
         let found = ARCHITECTURES.iter().find(|architecture| architecture.name == name);

@@ -75,9 +75,6 @@ impl StoredTensor {
 
 impl Header {
     /// Reads the header of a file.
-    ///
-    /// # Errors
-    /// One sentence that says what is wrong with it.
     pub(super) fn read(file: &OpenFile) -> Result<Self, Error> {
         let mut cursor = Cursor::new(file)?;
         read_version(file, &mut cursor)?;

@@ -35,9 +35,6 @@ enum Ids {
 
 /// Reads `config.json`: the decoder's shape, and the tokens that begin and end a text,
 /// unless `generation`, the content of `generation_config.json`, gives these.
-///
-/// # Errors
-/// One sentence that names the file and the value at fault.
 pub(super) fn read_config(
     text: &Text,
     generation: Option<&Text>,

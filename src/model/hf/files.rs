@@ -39,9 +39,6 @@ impl Text {
     }
 
     /// The content as JSON.
-    ///
-    /// # Errors
-    /// If it is not JSON, lacks a key, or a key has a value of another type.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.bytes).map_err(|error| {
             let place = self.culprit::<T>().map_or_else(String::new, |key| format!("{key}: "));

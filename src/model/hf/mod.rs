@@ -34,9 +34,6 @@ use crate::input::is_there;
 /// Weights may be stored as f32, f16 or bf16; their type in memory is a setting. No
 /// memory is allocated based on a number in a file until the lengths of the weights'
 /// files have confirmed that number.
-///
-/// # Errors
-/// One sentence that names the file and value at fault.
 pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
     let Source { path, settings, .. } = source;
     let Headers { config, codec, folder } =
@@ -46,9 +43,6 @@ pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
 }
 
 /// Describes the model in a folder without reading its weights.
-///
-/// # Errors
-/// As [`load`].
 #[cfg(feature = "harness")]
 pub(super) fn summarise(folder: &Path) -> Result<ModelSummary, Error> {
     let Headers { config, codec, folder: Folder { weights, .. } } = Headers::read(folder, false)?;

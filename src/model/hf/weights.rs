@@ -51,9 +51,6 @@ struct Index {
 impl Safetensors {
     /// Opens the weights of `folder`: `model.safetensors`, or else what
     /// `model.safetensors.index.json` names.
-    ///
-    /// # Errors
-    /// If there are none, or a file is damaged.
     pub(super) fn open(folder: &Path) -> Result<Self, Error> {
         let read = RefCell::default();
         let whole = folder.join(WHOLE);
@@ -72,9 +69,6 @@ impl Safetensors {
     }
 
     /// Checks that a tensor of this shape is there.
-    ///
-    /// # Errors
-    /// If it is missing or has another shape; the sentence names file and tensor.
     pub(super) fn check(&self, name: &str, shape: &[usize]) -> Result<(), Error> {
         self.find(name, shape).map(drop)
     }
@@ -87,7 +81,7 @@ impl Safetensors {
     /// A tensor in f32, of any stored type, row by row.
     ///
     /// # Errors
-    /// As [`Self::check`], and if it has an unsupported type, contains NaN or infinity,
+    /// If it is missing, has another shape or an unsupported type, contains NaN or infinity,
     /// or cannot be read.
     pub(super) fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
         let (stored, info) = self.find(name, shape)?;

@@ -38,9 +38,6 @@ pub(super) fn bytes_of<T>(len: usize) -> usize {
 
 impl Builder {
     /// Memory for parts of `bytes` bytes in all.
-    ///
-    /// # Errors
-    /// If the system cannot provide the memory.
     pub(super) fn new(bytes: usize) -> Result<Self, Error> {
         let fail = |e| Error::engine(format!("cannot allocate {bytes} bytes for weights: {e}"));
         Ok(Self { map: large_pages(bytes).map_err(fail)?, used: 0 })
@@ -55,9 +52,6 @@ impl Builder {
     }
 
     /// The memory, from now on only read.
-    ///
-    /// # Errors
-    /// If the system cannot make it read-only.
     pub(super) fn finish(self) -> Result<Memory, Error> {
         debug_assert_eq!(self.used.max(1), self.map.len(), "the size was computed before");
         let fail =
@@ -86,9 +80,6 @@ impl Memory {
 
 /// At least `bytes` bytes of zeros in large pages: with pages of 4 KiB, reading all
 /// weights in sequence would spend its time on page lookups.
-///
-/// # Errors
-/// If the system cannot provide the memory.
 pub(crate) fn large_pages(bytes: usize) -> io::Result<MmapMut> {
     let map = MmapMut::map_anon(bytes.max(1))?;
     #[cfg(target_os = "linux")]

@@ -13,9 +13,6 @@ use crate::model::chat::{ChatTemplate, ChatText};
 
 impl HfTokenizer {
     /// The tokens of a conversation.
-    ///
-    /// # Errors
-    /// If there is no template, or it refuses the conversation.
     pub(super) fn conversation(&self, conversation: &Conversation) -> Result<Vec<Token>, Error> {
         let controls = self.controls.iter().filter(|_| !self.special_tokens);
         let names = controls.filter_map(|&id| self.tokenizer.id_to_token(id)).collect::<Vec<_>>();
@@ -57,9 +54,6 @@ impl HfTokenizer {
     }
 
     /// The chat template.
-    ///
-    /// # Errors
-    /// If there is none, or it is damaged.
     pub(super) fn template(&self) -> Result<&ChatTemplate, Error> {
         let (source, template) = &self.chat;
         template.get_or_init(|| source.read()).as_ref().map_err(Clone::clone)

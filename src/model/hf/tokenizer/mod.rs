@@ -60,9 +60,6 @@ pub(in crate::model) struct HfTokenizer {
 
 impl HfTokenizer {
     /// Makes a tokenizer of `tokenizer.json` for a model with `rows` embeddings.
-    ///
-    /// # Errors
-    /// If it is not a tokenizer, empty, or has more tokens than the model.
     pub(super) fn new(
         text: &Text,
         rows: usize,
