@@ -38,11 +38,6 @@ impl OpenFile {
         self.stamp.length
     }
 
-    /// The file, to be read from its beginning. All readers share one position.
-    pub(super) fn rewound(&self) -> Result<Box<dyn Read + '_>, Error> {
-        self.from(0)
-    }
-
     /// Calls `each` with `length` bytes from `start`, in pieces that are multiples of `unit`
     /// bytes, and returns the SHA-256 of all of them.
     pub(super) fn hashed(
@@ -85,7 +80,8 @@ impl OpenFile {
         Error::file(&self.path, what.as_ref())
     }
 
-    fn from(&self, start: u64) -> Result<Box<dyn Read + '_>, Error> {
+    /// The file from a byte on. All readers share one position.
+    pub(super) fn from(&self, start: u64) -> Result<Box<dyn Read + '_>, Error> {
         self.file.from(start).map_err(|e| unreadable(&self.path, &e))
     }
 

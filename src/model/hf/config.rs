@@ -40,7 +40,7 @@ pub(super) fn read_config(
     generation: Option<&Text>,
 ) -> Result<(Config, Marks), Error> {
     let table = text.json::<Map<String, Value>>()?;
-    let config = families::config(&ConfigKeys::new(text.file(), &table))?;
+    let config = families::config(&ConfigKeys::new(&text.file, &table))?;
     let said = generation.map(Text::json::<RawMarks>).transpose()?.unwrap_or_default();
     let other = text.json::<RawMarks>()?;
     let ids = |said: Option<Ids>, other| said.or(other).map_or_else(Vec::new, Ids::into_vec);

@@ -14,8 +14,8 @@ use crate::model::files::{open, unreadable};
 /// that are hashed.
 #[derive(Debug)]
 pub(super) struct Text {
-    file: PathBuf,
-    bytes: Vec<u8>,
+    pub(super) file: PathBuf,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Text {
@@ -26,16 +26,6 @@ impl Text {
     pub(super) fn read(file: PathBuf) -> Result<Self, Error> {
         let bytes = open(&file)?.from(0).and_then(read_whole).map_err(|e| unreadable(&file, &e))?;
         Ok(Self { file, bytes })
-    }
-
-    /// The path.
-    pub(super) fn file(&self) -> &Path {
-        &self.file
-    }
-
-    /// The content.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
     }
 
     /// The content as JSON.

@@ -164,7 +164,7 @@ impl Stored {
             ErrorKind::UnexpectedEof => ends(),
             _ => file.failed(&e),
         };
-        let mut from = file.rewound()?;
+        let mut from = file.from(0)?;
         from.read_exact(&mut header).map_err(fail)?;
         let length = header.iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
         if length > MOST_HEADER.min(file.length().saturating_sub(PREFIX as u64)) {

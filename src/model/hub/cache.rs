@@ -57,7 +57,7 @@ impl HubCache {
     /// # Errors
     /// If it is not there, or a file of the cache is damaged.
     pub(super) fn find<'n>(&self, name: &'n HubName) -> Result<Snapshot<'n>, Error> {
-        let repo = self.folder(name.repo());
+        let repo = self.folder(&name.repo);
         let absent = |what: &str| {
             Err(name.absent(&format!("the Hugging Face cache {} {what}", self.root.display())))
         };

@@ -21,9 +21,11 @@ const PATH_CHARACTERS: &str = "letters, digits and . _ - + / without empty parts
 /// A model on the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HubName {
-    repo: String,
+    /// `owner/name`.
+    pub(super) repo: String,
     revision: Option<String>,
-    file: Option<HubFile>,
+    /// None if the folder is meant.
+    pub(super) file: Option<HubFile>,
 }
 
 /// The GGUF file of a repository that is meant.
@@ -74,19 +76,9 @@ impl HubName {
         Self { file: Some(HubFile::Path(path.to_owned())), ..self }
     }
 
-    /// `owner/name`.
-    pub(super) fn repo(&self) -> &str {
-        &self.repo
-    }
-
     /// The branch, tag or commit.
     pub(super) fn revision(&self) -> &str {
         self.revision.as_deref().unwrap_or(DEFAULT_REVISION)
-    }
-
-    /// The GGUF file; none if the folder is meant.
-    pub(super) fn file(&self) -> Option<&HubFile> {
-        self.file.as_ref()
     }
 
     /// The command of the hub's own tool that downloads it.

@@ -49,7 +49,7 @@ impl Snapshot<'_> {
     /// If a file of it is missing, a link leads out of the cache, several GGUF files match, or
     /// only GGUF files are there and none was named.
     pub(super) fn model(&self) -> Result<PathBuf, Error> {
-        match self.name.file() {
+        match &self.name.file {
             Some(file) => self.gguf(file),
             None => self.whole(),
         }

@@ -4,6 +4,7 @@
 //! matrices too.
 
 use std::io;
+use std::ops::Range;
 
 use bytemuck::Pod;
 use memmap2::{Mmap, MmapMut};
@@ -24,12 +25,9 @@ pub(super) struct Builder {
     used: usize,
 }
 
-/// Where an array lies in the memory.
+/// The bytes of an array in the memory.
 #[derive(Debug)]
-pub(super) struct Part {
-    at: usize,
-    bytes: usize,
-}
+pub(super) struct Part(Range<usize>);
 
 /// Bytes that an array takes in the memory.
 pub(super) fn bytes_of<T>(len: usize) -> usize {
@@ -45,10 +43,9 @@ impl Builder {
 
     /// The next array, to be filled.
     pub(super) fn take<T: Pod>(&mut self, len: usize) -> (Part, &mut [T]) {
-        let part = Part { at: self.used, bytes: len * size_of::<T>() };
-        let range = part.range();
+        let bytes = self.used..self.used + len * size_of::<T>();
         self.used += bytes_of::<T>(len);
-        (part, bytemuck::cast_slice_mut(&mut self.map[range]))
+        (Part(bytes.clone()), bytemuck::cast_slice_mut(&mut self.map[bytes]))
     }
 
     /// The memory, from now on only read.
@@ -61,20 +58,16 @@ impl Builder {
 }
 
 impl Part {
-    /// Bytes of the array.
+    /// Number of bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn range(&self) -> std::ops::Range<usize> {
-        self.at..self.at + self.bytes
+        self.0.len()
     }
 }
 
 impl Memory {
     /// The array in a part, which must be of this type.
     pub(super) fn get<T: Pod>(&self, part: &Part) -> &[T] {
-        bytemuck::cast_slice(&self.0[part.range()])
+        bytemuck::cast_slice(&self.0[part.0.clone()])
     }
 }
 

@@ -49,17 +49,13 @@ pub(super) struct Linear {
     pub bias: Option<Vec<[f32; LANES]>>,
 }
 
-/// How weights are packed.
-type Packing = (IsaKind, Dtype);
-
 impl ModelWeights {
     pub(super) fn load(
         config: &Config,
         vocab: usize,
-        packing: Packing,
+        (isa, dtype): (IsaKind, Dtype),
         tensors: &dyn Tensors,
     ) -> Result<Self, Error> {
-        let (isa, dtype) = packing;
         let tensors: &dyn Tensors = &Checked { tensors, dtype };
         let mut packer = Packer { isa, dtype, tensors, memory: Builder::new(0)? };
         packer.memory = Builder::new(packer.bytes(config, vocab))?;

@@ -66,10 +66,10 @@ impl HfTokenizer {
         marks: Marks,
         special_tokens: bool,
     ) -> Result<Self, Error> {
-        let make = || Ok((prepared(text.bytes()).map_err(not_one)?, None));
+        let make = || Ok((prepared(&text.bytes).map_err(not_one)?, None));
         let rows = (rows, "config.json has vocab_size");
-        let chat = TemplateSource::Folder(text.file().parent().unwrap_or(Path::new("")).to_owned());
-        Self::build(text.file(), make, rows, marks, special_tokens, chat)
+        let chat = TemplateSource::Folder(text.file.parent().unwrap_or(Path::new("")).to_owned());
+        Self::build(&text.file, make, rows, marks, special_tokens, chat)
     }
 
     /// Makes a tokenizer that `file` describes. `rows` is the number of embeddings, and
