@@ -12,7 +12,11 @@ pub(crate) fn prefetch<T>(from: &T, bytes: usize, far: bool) {
     #[cfg(target_arch = "x86_64")]
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
-        if far { _mm_prefetch::<_MM_HINT_T1>(address) } else { _mm_prefetch::<_MM_HINT_T0>(address) }
+        if far {
+            _mm_prefetch::<_MM_HINT_T1>(address)
+        } else {
+            _mm_prefetch::<_MM_HINT_T0>(address)
+        }
     }
     #[cfg(target_arch = "aarch64")]
     unsafe {

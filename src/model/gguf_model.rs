@@ -6,6 +6,8 @@
 
 use std::path::Path;
 
+#[cfg(feature = "harness")]
+use super::ModelSummary;
 use super::checkpoint::Checkpoint;
 use super::decoder::Config;
 use super::families::{self, ConfigKeys};
@@ -14,8 +16,6 @@ use super::gguf::GgufCheckpoint;
 #[cfg(feature = "harness")]
 use super::gguf::StoredTensor;
 use super::hf::HfTokenizer;
-#[cfg(feature = "harness")]
-use super::ModelSummary;
 use super::{Loaded, Source};
 use crate::error::Error;
 

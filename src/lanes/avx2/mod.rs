@@ -47,11 +47,7 @@ fn has_avx2() -> bool {
 }
 
 proof!(Avx2<Widening>, "avx2,fma,f16c", has_avx2());
-proof!(
-    Avx2<Vnni>,
-    "avx2,fma,f16c,avxvnni",
-    has_avx2() && is_x86_feature_detected!("avxvnni")
-);
+proof!(Avx2<Vnni>, "avx2,fma,f16c,avxvnni", has_avx2() && is_x86_feature_detected!("avxvnni"));
 
 impl ByteProducts for Widening {
     const KIND: IsaKind = IsaKind::Avx2;

@@ -51,8 +51,10 @@ impl Catalog {
                 }
             }
         }
-        known.extend(self.cache.iter().flat_map(hub::all).map(|(name, source)| {
-            KnownModel { name: name.to_string(), aliases: Vec::new(), source }
+        known.extend(self.cache.iter().flat_map(hub::all).map(|(name, source)| KnownModel {
+            name: name.to_string(),
+            aliases: Vec::new(),
+            source,
         }));
         known
     }

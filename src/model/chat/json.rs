@@ -132,7 +132,9 @@ impl JsonLayout {
         let mut text = String::new();
         match key.kind() {
             ValueKind::String => text.push_str(key.as_str().unwrap_or_default()),
-            ValueKind::None | ValueKind::Bool | ValueKind::Number => self.write(key, 0, &mut text)?,
+            ValueKind::None | ValueKind::Bool | ValueKind::Number => {
+                self.write(key, 0, &mut text)?
+            }
             kind => return Err(refuse(format!("tojson: a key cannot be a {kind}"))),
         }
         Ok(text)
