@@ -7,7 +7,8 @@ use std::sync::Mutex;
 
 use memmap2::MmapMut;
 
-use crate::lanes::{Isa, IsaKind, Kernel, LANES, math, prefetch};
+use crate::lanes::prefetch::prefetch;
+use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
 use crate::model::large_pages;
 use crate::pool::Pool;
 

@@ -37,7 +37,7 @@ pub(crate) mod math;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod portable;
-mod prefetch;
+pub(crate) mod prefetch;
 
 #[cfg(target_arch = "x86_64")]
 use self::avx2::{Avx2, Vnni, Widening};
@@ -47,7 +47,6 @@ use self::integers::IntegerProducts;
 #[cfg(target_arch = "aarch64")]
 use self::neon::{DotProd, LongProducts, Neon};
 use self::portable::Portable;
-pub(crate) use self::prefetch::prefetch;
 
 use std::env;
 use std::sync::OnceLock;

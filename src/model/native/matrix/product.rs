@@ -7,7 +7,8 @@ use super::groups::Groups;
 use super::packed::Segment;
 use super::storage::{WithFormat, with_format};
 use super::{Matrix, Rows, StorageFormat};
-use crate::lanes::{Isa, IsaKind, Kernel, LANES, prefetch};
+use crate::lanes::prefetch::prefetch;
+use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::model::native::memory::Memory;
 use crate::pool::{Away, Worker};
 
