@@ -7,11 +7,10 @@ use crate::lanes::IsaKind;
 #[cfg(feature = "candle")]
 use crate::model::candle::CandleModel;
 use crate::model::device::Device;
-use crate::model::hf::HfTokenizer;
 use crate::model::native::Native;
 use crate::model::options::BLOCK;
 use crate::model::threads::own_pool;
-use crate::model::{CPU, CacheDtype, Dtype, Engine, LanguageModel, ModelInfo, Settings, Source};
+use crate::model::{CPU, CacheDtype, Dtype, Engine, LanguageModel, ModelInfo, Settings};
 use crate::pool::Pool;
 
 /// A checkpoint without its weights.
@@ -34,19 +33,6 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// The checkpoint that `source` names.
-    pub(super) fn new(source: &Source, config: Config, codec: &HfTokenizer) -> Self {
-        Self {
-            name: source.path.clone(),
-            revision: source.revision.clone(),
-            vocab: codec.vocab(),
-            eos: codec.ends().to_vec(),
-            unused: codec.unused(),
-            tokenizer_sha256: codec.fingerprint(),
-            config,
-        }
-    }
-
     /// Builds the model with weights from `tensors`.
     pub(super) fn build(
         self,

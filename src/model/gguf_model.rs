@@ -8,7 +8,6 @@ use std::path::Path;
 
 #[cfg(feature = "harness")]
 use super::ModelSummary;
-use super::checkpoint::Checkpoint;
 use super::decoder::Config;
 use super::families::{self, ConfigKeys};
 use super::ggml_vocabulary::GgmlVocabulary;
@@ -24,7 +23,7 @@ pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
     let Source { path, settings, .. } = source;
     let GgufHeaders { config, codec, checkpoint } =
         GgufHeaders::read(Path::new(path), settings.special_tokens)?;
-    let model = Checkpoint::new(source, config, &codec).build(settings, &checkpoint)?;
+    let model = codec.checkpoint(source, config).build(settings, &checkpoint)?;
     Ok(Loaded { model, codec: Box::new(codec) })
 }
 
@@ -38,7 +37,7 @@ pub(super) fn summarise(file: &Path) -> Result<ModelSummary, Error> {
         let number = tensor.shape().iter().product::<usize>();
         (tensor.kind().name().to_owned(), number as u64)
     });
-    Ok(ModelSummary::new(config, &codec, bytes, tensors))
+    Ok(codec.summary(config, bytes, tensors))
 }
 
 /// A file of which everything but the weights has been read and checked.

@@ -8,6 +8,8 @@ mod guard;
 mod tokenizer;
 mod weights;
 
+#[cfg(feature = "harness")]
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -38,7 +40,7 @@ pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
     let Source { path, settings, .. } = source;
     let Headers { config, codec, folder } =
         Headers::read(Path::new(path), settings.special_tokens)?;
-    let model = Checkpoint::new(source, config, &codec).build(settings, &folder)?;
+    let model = codec.checkpoint(source, config).build(settings, &folder)?;
     Ok(Loaded { model, codec: Box::new(codec) })
 }
 
@@ -46,7 +48,7 @@ pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
 #[cfg(feature = "harness")]
 pub(super) fn summarise(folder: &Path) -> Result<ModelSummary, Error> {
     let Headers { config, codec, folder: Folder { weights, .. } } = Headers::read(folder, false)?;
-    Ok(ModelSummary::new(config, &codec, weights.bytes(), weights.tensors()))
+    Ok(codec.summary(config, weights.bytes(), weights.tensors()))
 }
 
 /// A model of which everything but the weights has been read and checked.
@@ -74,6 +76,43 @@ impl Headers {
         let files = [Some(config_text), Some(tokenizer), generation];
         files.iter().flatten().for_each(|text| text.add_to(&mut texts));
         Ok(Self { config, codec, folder: Folder { texts, weights } })
+    }
+}
+
+impl HfTokenizer {
+    /// The checkpoint that `source` names, with this tokenizer.
+    pub(super) fn checkpoint(&self, source: &Source, config: Config) -> Checkpoint {
+        Checkpoint {
+            name: source.path.clone(),
+            revision: source.revision.clone(),
+            vocab: self.vocab(),
+            eos: self.ends().to_vec(),
+            unused: self.unused(),
+            tokenizer_sha256: self.fingerprint(),
+            config,
+        }
+    }
+
+    /// Describes a model with this tokenizer whose files have `bytes` bytes; `tensors` are their
+    /// types and numbers of weights.
+    #[cfg(feature = "harness")]
+    pub(super) fn summary(
+        &self,
+        config: Config,
+        bytes: u64,
+        tensors: impl Iterator<Item = (String, u64)>,
+    ) -> ModelSummary {
+        let mut weights = BTreeMap::new();
+        tensors.for_each(|(dtype, number)| *weights.entry(dtype).or_insert(0) += number);
+        let most = weights.iter().max_by_key(|(_, number)| **number);
+        ModelSummary {
+            family: config.model_type,
+            parameters: weights.values().sum(),
+            bytes,
+            dtype: most.map_or_else(String::new, |(dtype, _)| dtype.to_lowercase()),
+            vocab: self.vocab(),
+            tokenizer_sha256: self.fingerprint(),
+        }
     }
 }
 
