@@ -6,6 +6,24 @@ use thiserror::Error;
 
 use crate::params::Param;
 
+/// Gives an enum its values as `ALL`, and their names as `name`.
+macro_rules! named {
+    ($kind:ty: $($value:ident = $name:literal),+) => {
+        impl $kind {
+            /// All values.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
+
+            /// The name used in settings and files.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $name,)+
+                }
+            }
+        }
+    };
+}
+pub(crate) use named;
+
 /// The guarantee on the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub enum Class {

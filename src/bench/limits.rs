@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use memmap2::MmapMut;
 
+use crate::lanes::prefetch::prefetch;
 use crate::lanes::{Isa, IsaKind, Kernel, LANES, math};
 use crate::model::large_pages;
 use crate::pool::Pool;
@@ -76,7 +77,7 @@ impl Kernel for Sum<'_> {
         for i in 0..each {
             for (sum, stream) in sums.iter_mut().zip(&streams) {
                 if let Some(line) = stream.get(i) {
-                    isa.prefetch(line, 1024);
+                    prefetch(line, 1024, false);
                     *sum = isa.add(*sum, isa.load(line));
                 }
             }
@@ -118,7 +119,7 @@ impl Kernel for Chains {
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) -> f32 {
-        if const { I::REGISTERS >= 32 } {
+        if const { matches!(I::KIND, IsaKind::Avx512) } {
             self.run_many::<I, 24>(isa)
         } else {
             self.run_many::<I, 6>(isa)

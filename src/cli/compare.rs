@@ -146,14 +146,7 @@ fn table(comparison: &Comparison) -> Vec<String> {
         line
     };
     let rows = [head].into_iter().chain(comparison.cells.iter().map(line)).collect::<Vec<_>>();
-    let length = |text: &String| text.chars().count();
-    let widest = |column: usize| rows.iter().map(|row| length(&row[column])).max().unwrap_or(0);
-    let widths = (0..rows[0].len()).map(widest).collect::<Vec<_>>();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(line).collect()
+    output::aligned(&rows, |_| false)
 }
 
 fn dash() -> String {

@@ -47,6 +47,26 @@ pub(super) fn line(text: impl Display) -> Result<()> {
     write(&format!("{text}\n"))
 }
 
+/// Lines of cells with two spaces between them and none at the ends. A column is as wide as its
+/// widest cell; `right` says which ones are aligned to the right.
+pub(super) fn aligned(rows: &[Vec<String>], right: impl Fn(usize) -> bool) -> Vec<String> {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let widths = (0..columns).map(width).collect::<Vec<_>>();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells = cells.map(|(column, (cell, &width))| match right(column) {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:<width$}"),
+        });
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect()
+}
+
 /// Writes one JSON value on one line.
 ///
 /// # Errors

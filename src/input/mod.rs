@@ -61,10 +61,7 @@ pub fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// All bytes from an open reader.
-///
-/// # Errors
-/// If it cannot be read or is larger than 256 MiB.
+/// All bytes from an open reader, at most 256 MiB.
 pub(crate) fn read_whole(opened: impl Read) -> io::Result<Vec<u8>> {
     let (mut bytes, most) = (Vec::new(), MOST_MIB << 20);
     opened.take(most + 1).read_to_end(&mut bytes)?;

@@ -40,9 +40,6 @@ impl OpenedFile {
     }
 
     /// The stamp of the file.
-    ///
-    /// # Errors
-    /// If the system does not provide the metadata.
     pub(crate) fn stamp(&self) -> io::Result<Stamp> {
         Ok(match self {
             Self::Disk(file) => {
@@ -55,9 +52,6 @@ impl OpenedFile {
 
     /// The bytes from offset `at` on. All readers of a file on disk share its position, so only the
     /// newest one may be used.
-    ///
-    /// # Errors
-    /// If the system cannot move to that offset.
     pub(crate) fn from(&self, at: u64) -> io::Result<Box<dyn Read + '_>> {
         match self {
             Self::Disk(file) => {

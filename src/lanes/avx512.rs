@@ -5,41 +5,27 @@
 use std::arch::x86_64::*;
 
 use super::integers::{GroupBytes, IntegerProducts, IntegerWeights, Integers};
-use super::{Bytes, Fours, Isa, IsaKind, Kernel, LANES};
+use super::{Isa, IsaKind, Kernel, LANES};
 
 /// Proof that the processor has AVX-512 F, BW, VL and VNNI.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Avx512(());
 
-impl Avx512 {
-    /// The proof, if the processor has these features.
-    pub(crate) fn detect() -> Option<Self> {
-        let has = is_x86_feature_detected!("avx512f")
-            && is_x86_feature_detected!("avx512bw")
-            && is_x86_feature_detected!("avx512vl")
-            && is_x86_feature_detected!("avx512vnni");
-        has.then_some(Self(()))
-    }
-
-    /// Compiles and runs a kernel with these instructions.
-    pub(super) fn run<K: Kernel>(self, kernel: K) -> K::Output {
-        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-        fn inside<K: Kernel>(isa: Avx512, kernel: K) -> K::Output {
-            kernel.run(isa)
-        }
-        // SAFETY: `self` exists only where the processor has these features.
-        unsafe { inside(self, kernel) }
-    }
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vnni")
 }
+
+proof!(Avx512, "avx512f,avx512bw,avx512vl,avx512vnni", has_avx512());
 
 // SAFETY, for every block below: `self` proves that the processor has the instruction,
 // and every pointer comes from a reference to at least as many bytes as it reads or
 // writes; it requires no alignment.
 impl Isa for Avx512 {
     const KIND: IsaKind = IsaKind::Avx512;
-    const REGISTERS: usize = 32;
     type F = __m512;
-    type Quants = Fours;
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
@@ -124,35 +110,6 @@ impl Isa for Avx512 {
     #[inline(always)]
     fn to_f32(self, x: Self::I) -> Self::F {
         unsafe { _mm512_cvtepi32_ps(x) }
-    }
-    #[inline(always)]
-    fn dot<const M: usize>(self, w: &Bytes, x: [&Fours; M]) -> [Self::I; M] {
-        unsafe {
-            let mut sums = [_mm512_setzero_si512(); M];
-            for m in 0..M {
-                sums[m] = _mm512_set1_epi32(x[m].correction);
-            }
-            for (j, w) in w.as_chunks::<64>().0.iter().enumerate() {
-                let w = _mm512_loadu_si512(w.as_ptr().cast());
-                for m in 0..M {
-                    let x = _mm512_set1_epi32(i32::from_ne_bytes(x[m].quants[j].map(|b| b as u8)));
-                    sums[m] = _mm512_dpbusd_epi32(sums[m], w, x);
-                }
-            }
-            sums
-        }
-    }
-    #[inline(always)]
-    fn prefetch<T>(self, from: &T, bytes: usize) {
-        let address = std::ptr::from_ref(from).cast::<i8>().wrapping_add(bytes);
-        // A prefetch never faults, for any address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(address) }
-    }
-    #[inline(always)]
-    fn prefetch_far<T>(self, from: &T, bytes: usize) {
-        let address = std::ptr::from_ref(from).cast::<i8>().wrapping_add(bytes);
-        // As above.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(address) }
     }
 }
 

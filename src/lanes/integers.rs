@@ -3,7 +3,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{BLOCK, LANES, Quants};
+use super::{BLOCK, LANES};
 
 /// Inputs of a group, whose bytes of one lane are side by side.
 pub(crate) const FOUR: usize = 4;
@@ -25,9 +25,10 @@ pub(crate) struct Integers {
     total: f32,
 }
 
-impl Quants for Integers {
+impl Integers {
+    /// From the values, none of them −128, and their scale.
     #[inline(always)]
-    fn new(quants: [i8; BLOCK], scale: f32) -> Self {
+    pub(crate) fn new(quants: [i8; BLOCK], scale: f32) -> Self {
         let mut totals = [0; 2];
         for i in 0..BLOCK {
             totals[i / (BLOCK / 2)] += i32::from(quants[i]);
@@ -37,13 +38,12 @@ impl Quants for Integers {
         Self { quants: bytemuck::cast(quants), totals, scale, total: total * scale }
     }
 
+    /// The size of one step.
     #[inline(always)]
-    fn scale(&self) -> f32 {
+    pub(crate) fn scale(&self) -> f32 {
         self.scale
     }
-}
 
-impl Integers {
     /// The sum of the values after quantisation.
     #[inline(always)]
     pub(crate) fn total(&self) -> f32 {

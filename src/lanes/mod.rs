@@ -5,6 +5,29 @@
 //! arithmetic, so the result of a kernel does not depend on the instruction set; only
 //! its speed does.
 
+/// Declares that a value of a type is the proof that the processor has some instructions.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! proof {
+    ($isa:ty, $features:tt, $has:expr) => {
+        impl $isa {
+            /// The proof, if the processor has these features.
+            pub(super) fn detect() -> Option<Self> {
+                $has.then_some(Self(Default::default()))
+            }
+
+            /// Compiles and runs a kernel with these instructions.
+            pub(super) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+                #[target_feature(enable = $features)]
+                fn inside<K: Kernel>(isa: $isa, kernel: K) -> K::Output {
+                    kernel.run(isa)
+                }
+                // SAFETY: `self` exists only where the processor has these features.
+                unsafe { inside(self, kernel) }
+            }
+        }
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -14,6 +37,7 @@ pub(crate) mod math;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod portable;
+pub(crate) mod prefetch;
 
 #[cfg(target_arch = "x86_64")]
 use self::avx2::{Avx2, Vnni, Widening};
@@ -27,65 +51,23 @@ use self::portable::Portable;
 use std::env;
 use std::sync::OnceLock;
 
-use bytemuck::{Pod, Zeroable};
+use crate::registry::named;
 
 /// The environment variable that forces an instruction set, by name.
 const VARIABLE: &str = "SPECDEC_ISA";
 /// Lanes of a vector, and outputs of a weight tile.
 pub const LANES: usize = 16;
 
-/// Thirty-two one-byte weights for each of sixteen lanes, placed by [`IsaKind::byte`].
-pub(crate) type Bytes = [u8; BLOCK * LANES];
 /// Weights per lane, and values per row, of a product of bytes.
 pub(crate) const BLOCK: usize = 32;
-
-/// A row's quantised values for a product of bytes, in the form that an instruction set
-/// multiplies.
-pub(crate) trait Quants: Pod {
-    /// From the values, none of them −128, and their scale.
-    fn new(quants: [i8; BLOCK], scale: f32) -> Self;
-    /// The scale.
-    fn scale(&self) -> f32;
-}
-
-/// Bytes, four at a time, with the term that cancels the 128 added to the weights.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(crate) struct Fours {
-    quants: [[i8; 4]; BLOCK / 4],
-    /// −128 times their sum; only the products of x86 need it.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
-    correction: i32,
-    scale: f32,
-}
-
-impl Quants for Fours {
-    #[inline(always)]
-    fn new(quants: [i8; BLOCK], scale: f32) -> Self {
-        let mut total = 0;
-        for quant in quants {
-            total += i32::from(quant);
-        }
-        Self { quants: bytemuck::cast(quants), correction: -128 * total, scale }
-    }
-
-    #[inline(always)]
-    fn scale(&self) -> f32 {
-        self.scale
-    }
-}
 
 /// Operations on sixteen f32 or i32 lanes. A value of an implementing type is
 /// the proof that the processor has the instructions.
 pub(crate) trait Isa: IntegerProducts + Send + Sync {
     /// The instruction set.
     const KIND: IsaKind;
-    /// Number of sixteen-lane vectors that the registers hold.
-    const REGISTERS: usize;
     /// Sixteen f32.
     type F: Copy;
-    /// The values of a row for [`Isa::dot`].
-    type Quants: Quants;
 
     /// The same number in every lane.
     fn splat(self, x: f32) -> Self::F;
@@ -123,14 +105,6 @@ pub(crate) trait Isa: IntegerProducts + Send + Sync {
 
     /// The integers as f32; exact up to 2²⁴.
     fn to_f32(self, x: Self::I) -> Self::F;
-    /// For each row `m`, in each lane: the sum of the products of its weights with the
-    /// values of the row; exact.
-    fn dot<const M: usize>(self, w: &Bytes, x: [&Self::Quants; M]) -> [Self::I; M];
-
-    /// Prefetches the memory `bytes` bytes after `from` into the nearest cache.
-    fn prefetch<T>(self, from: &T, bytes: usize);
-    /// The same, into the next larger cache.
-    fn prefetch_far<T>(self, from: &T, bytes: usize);
 }
 
 /// Code that is compiled for every instruction set.
@@ -162,50 +136,23 @@ pub enum IsaKind {
     NeonDot,
 }
 
+// The fastest last.
+named!(IsaKind: Portable = "portable", Avx2 = "avx2", AvxVnni = "avxvnni", Avx512 = "avx512",
+       Neon = "neon", NeonDot = "neondot");
+
 impl IsaKind {
-    /// All instruction sets, the fastest last.
-    pub const ALL: [Self; 6] =
-        [Self::Portable, Self::Avx2, Self::AvxVnni, Self::Avx512, Self::Neon, Self::NeonDot];
-
-    /// Its name in settings and results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Portable => "portable",
-            Self::Avx2 => "avx2",
-            Self::AvxVnni => "avxvnni",
-            Self::Avx512 => "avx512",
-            Self::Neon => "neon",
-            Self::NeonDot => "neondot",
-        }
-    }
-
     /// Whether this processor has it.
     pub fn is_available(self) -> bool {
-        match self {
-            Self::Portable => true,
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => Avx2::<Widening>::detect().is_some(),
-            #[cfg(target_arch = "x86_64")]
-            Self::AvxVnni => Avx2::<Vnni>::detect().is_some(),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => Avx512::detect().is_some(),
-            #[cfg(target_arch = "aarch64")]
-            Self::Neon => Neon::<LongProducts>::detect().is_some(),
-            #[cfg(target_arch = "aarch64")]
-            Self::NeonDot => Neon::<DotProd>::detect().is_some(),
-            _ => false,
+        /// The instruction set that a kernel really runs on.
+        struct Used;
+        impl Kernel for Used {
+            type Output = IsaKind;
+            #[inline(always)]
+            fn run<I: Isa>(self, _: I) -> IsaKind {
+                I::KIND
+            }
         }
-    }
-
-    /// The place of a lane's weight for one of the inputs of a block, and the bits in which the
-    /// byte there differs from the signed weight.
-    pub(crate) fn byte(self, lane: usize, input: usize) -> (usize, u8) {
-        let (together, flipped) = match self {
-            Self::Avx2 => (2, 0),
-            // With its highest bit flipped, a byte holds the weight plus 128.
-            _ => (4, 0x80),
-        };
-        ((input / together * LANES + lane) * together + input % together, flipped)
+        self.run(Used) == self
     }
 
     /// The fastest instruction set of this processor, or the one that `SPECDEC_ISA`
@@ -236,37 +183,25 @@ impl IsaKind {
     /// Runs a kernel with these instructions, or with the portable ones if the processor lacks
     /// them.
     pub(crate) fn run<K: Kernel>(self, kernel: K) -> K::Output {
+        /// Runs the kernel on an instruction set if the processor has it.
+        macro_rules! run_on {
+            ($isa:ty) => {
+                if let Some(isa) = <$isa>::detect() {
+                    return isa.run(kernel);
+                }
+            };
+        }
         match self {
             #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => {
-                if let Some(isa) = Avx512::detect() {
-                    return isa.run(kernel);
-                }
-            }
+            Self::Avx512 => run_on!(Avx512),
             #[cfg(target_arch = "x86_64")]
-            Self::AvxVnni => {
-                if let Some(isa) = Avx2::<Vnni>::detect() {
-                    return isa.run(kernel);
-                }
-            }
+            Self::AvxVnni => run_on!(Avx2::<Vnni>),
             #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => {
-                if let Some(isa) = Avx2::<Widening>::detect() {
-                    return isa.run(kernel);
-                }
-            }
+            Self::Avx2 => run_on!(Avx2::<Widening>),
             #[cfg(target_arch = "aarch64")]
-            Self::NeonDot => {
-                if let Some(isa) = Neon::<DotProd>::detect() {
-                    return isa.run(kernel);
-                }
-            }
+            Self::NeonDot => run_on!(Neon::<DotProd>),
             #[cfg(target_arch = "aarch64")]
-            Self::Neon => {
-                if let Some(isa) = Neon::<LongProducts>::detect() {
-                    return isa.run(kernel);
-                }
-            }
+            Self::Neon => run_on!(Neon::<LongProducts>),
             _ => {}
         }
         kernel.run(Portable)

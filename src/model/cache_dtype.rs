@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::registry::named;
+
 /// How the KV cache stores numbers. With another type than f32, a model has other logits: it is
 /// another model. Which pass computes a token still changes no bit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -16,19 +18,9 @@ pub enum CacheDtype {
     Q8_0,
 }
 
+named!(CacheDtype: F32 = "f32", F16 = "f16", Q8_0 = "q8_0");
+
 impl CacheDtype {
-    /// All values.
-    pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::Q8_0];
-
-    /// The name used in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::Q8_0 => "q8_0",
-        }
-    }
-
     /// Whether it is the default.
     pub fn is_f32(&self) -> bool {
         *self == Self::F32

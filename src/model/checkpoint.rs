@@ -34,9 +34,6 @@ pub(super) struct Checkpoint {
 
 impl Checkpoint {
     /// Builds the model with weights from `tensors`.
-    ///
-    /// # Errors
-    /// If the settings are inconsistent, or a weight is missing or invalid.
     pub(super) fn build(
         self,
         settings: &Settings,

@@ -18,9 +18,6 @@ pub(super) enum Device {
 
 impl Device {
     /// The device with this name.
-    ///
-    /// # Errors
-    /// If there is none, or this build does not support it.
     pub(super) fn named(name: &str) -> Result<Self, Error> {
         let fault = |why: &str| Err(Error::setting(format!("device = {name}: {why}")));
         let number = name.strip_prefix("cuda:").and_then(|n| n.parse().ok());

@@ -21,10 +21,7 @@ pub(super) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Opens a file.
-    ///
-    /// # Errors
-    /// If it is missing, not a regular file, or not readable by this user.
+    /// Opens a regular file.
     pub(super) fn open(path: PathBuf) -> Result<Self, Error> {
         let file = open(&path)?;
         let stamp = file.stamp().map_err(|e| unreadable(&path, &e))?;
@@ -41,19 +38,8 @@ impl OpenFile {
         self.stamp.length
     }
 
-    /// The file, to be read from its beginning. All readers share one position.
-    ///
-    /// # Errors
-    /// If the system cannot move to the beginning.
-    pub(super) fn rewound(&self) -> Result<Box<dyn Read + '_>, Error> {
-        self.from(0)
-    }
-
     /// Calls `each` with `length` bytes from `start`, in pieces that are multiples of `unit`
     /// bytes, and returns the SHA-256 of all of them.
-    ///
-    /// # Errors
-    /// If the file ends before them or cannot be read.
     pub(super) fn hashed(
         &self,
         (start, length): (u64, u64),
@@ -84,9 +70,6 @@ impl OpenFile {
     }
 
     /// Checks that the file has not been changed since it was opened.
-    ///
-    /// # Errors
-    /// If it has, or the system does not say.
     pub(super) fn check_unchanged(&self) -> Result<(), Error> {
         let now = self.file.stamp().map_err(|e| unreadable(&self.path, &e))?;
         if now == self.stamp { Ok(()) } else { Err(self.changed()) }
@@ -94,10 +77,11 @@ impl OpenFile {
 
     /// The error for a fault in this file.
     pub(super) fn fault(&self, what: impl AsRef<str>) -> Error {
-        fault(&self.path, what)
+        Error::file(&self.path, what.as_ref())
     }
 
-    fn from(&self, start: u64) -> Result<Box<dyn Read + '_>, Error> {
+    /// The file from a byte on. All readers share one position.
+    pub(super) fn from(&self, start: u64) -> Result<Box<dyn Read + '_>, Error> {
         self.file.from(start).map_err(|e| unreadable(&self.path, &e))
     }
 
@@ -107,21 +91,13 @@ impl OpenFile {
 }
 
 /// Opens a regular file.
-///
-/// # Errors
-/// As [`OpenedFile::open`].
 pub(super) fn open(file: &Path) -> Result<OpenedFile, Error> {
     OpenedFile::open(file).map_err(|e| unreadable(file, &e))
 }
 
-/// The error for a fault in a file.
-pub(super) fn fault(file: &Path, what: impl AsRef<str>) -> Error {
-    Error::file(file, what.as_ref())
-}
-
 /// The error for weights that no engine can compute with.
 pub(super) fn not_finite(file: &Path, tensor: &str) -> Error {
-    fault(file, format!("tensor {tensor} holds NaN or infinite weights"))
+    Error::file(file, format!("tensor {tensor} holds NaN or infinite weights"))
 }
 
 /// The error for a file that the system cannot read.

@@ -6,34 +6,38 @@
 
 use std::path::Path;
 
-use super::checkpoint::Checkpoint;
+#[cfg(feature = "harness")]
+use super::ModelSummary;
 use super::decoder::Config;
 use super::families::{self, ConfigKeys};
 use super::ggml_vocabulary::GgmlVocabulary;
 use super::gguf::GgufCheckpoint;
+#[cfg(feature = "harness")]
+use super::gguf::StoredTensor;
 use super::hf::HfTokenizer;
 use super::{Loaded, Source};
 use crate::error::Error;
 
 /// Loads the model in the file of `source`, or in the split file of which it is a part.
-///
-/// # Errors
-/// One sentence that names the file and the key or tensor at fault.
 pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
-    let Source { path, revision, settings } = source;
+    let Source { path, settings, .. } = source;
     let GgufHeaders { config, codec, checkpoint } =
         GgufHeaders::read(Path::new(path), settings.special_tokens)?;
-    let model = Checkpoint {
-        name: path.clone(),
-        revision: revision.clone(),
-        vocab: codec.vocab(),
-        eos: codec.ends().to_vec(),
-        unused: codec.unused(),
-        tokenizer_sha256: codec.fingerprint(),
-        config,
-    };
-    let model = model.build(settings, &checkpoint)?;
+    let model = codec.checkpoint(source, config).build(settings, &checkpoint)?;
     Ok(Loaded { model, codec: Box::new(codec) })
+}
+
+/// Describes the model in a file without reading its weights.
+#[cfg(feature = "harness")]
+pub(super) fn summarise(file: &Path) -> Result<ModelSummary, Error> {
+    let GgufHeaders { config, codec, checkpoint } = GgufHeaders::read(file, false)?;
+    let stored = || checkpoint.file().tensors().map(|(_, tensor)| tensor);
+    let bytes = stored().map(StoredTensor::bytes).sum();
+    let tensors = stored().map(|tensor| {
+        let number = tensor.shape().iter().product::<usize>();
+        (tensor.kind().name().to_owned(), number as u64)
+    });
+    Ok(codec.summary(config, bytes, tensors))
 }
 
 /// A file of which everything but the weights has been read and checked.
@@ -56,39 +60,3 @@ impl GgufHeaders {
         Ok(Self { config, codec, checkpoint })
     }
 }
-
-#[cfg(feature = "harness")]
-mod summary {
-    use std::collections::BTreeMap;
-    use std::path::Path;
-
-    use super::GgufHeaders;
-    use crate::error::Error;
-    use crate::model::ModelSummary;
-
-    /// Describes the model in a file without reading its weights.
-    ///
-    /// # Errors
-    /// As [`super::load`].
-    pub(in crate::model) fn summarise(file: &Path) -> Result<ModelSummary, Error> {
-        let GgufHeaders { codec, checkpoint, .. } = GgufHeaders::read(file, false)?;
-        let (mut weights, mut bytes) = (BTreeMap::new(), 0);
-        for (_, tensor) in checkpoint.file().tensors() {
-            let count = tensor.shape().iter().product::<usize>() as u64;
-            *weights.entry(tensor.kind().name()).or_insert(0) += count;
-            bytes += tensor.bytes();
-        }
-        let family = checkpoint.config().get("model_type").and_then(|family| family.as_str());
-        let most = weights.iter().max_by_key(|(_, count)| **count);
-        Ok(ModelSummary {
-            family: family.unwrap_or_default().to_owned(),
-            parameters: weights.values().sum(),
-            bytes,
-            dtype: most.map_or_else(String::new, |(kind, _)| kind.to_ascii_lowercase()),
-            vocab: codec.vocab(),
-            tokenizer_sha256: codec.fingerprint(),
-        })
-    }
-}
-#[cfg(feature = "harness")]
-pub(super) use summary::summarise;

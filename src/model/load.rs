@@ -44,30 +44,20 @@ fn load_cached(source: &Source, role: Role) -> Result<Loaded, Error> {
         };
         return load_toy(path, name, role);
     }
-    match model_files(path)? {
-        ModelFiles::File(_) => gguf_model::load(source),
-        ModelFiles::Folder(_) => hf::load(source),
-    }
+    if is_file(path)? { gguf_model::load(source) } else { hf::load(source) }
 }
 
-/// Where the files of a model are.
-enum ModelFiles<'a> {
-    /// A GGUF file.
-    File(&'a Path),
-    /// A folder in the Hugging Face layout.
-    Folder(&'a Path),
-}
-
-/// Where the files of the model of a path are.
-fn model_files(name: &str) -> Result<ModelFiles<'_>, Error> {
+/// Whether the model of a path is a GGUF file; otherwise it is a folder.
+///
+/// # Errors
+/// If it is neither.
+fn is_file(name: &str) -> Result<bool, Error> {
     let path = Path::new(name);
-    if layout::is_gguf(name) && path.is_file() {
-        return Ok(ModelFiles::File(path));
-    }
-    if !is_shipped(path) {
+    let file = layout::is_gguf(name) && path.is_file();
+    if !file && !is_shipped(path) {
         layout::check(name, path)?;
     }
-    Ok(ModelFiles::Folder(path))
+    Ok(file)
 }
 
 fn load_toy(source: &str, name: &str, role: Role) -> Result<Loaded, Error> {
@@ -92,10 +82,8 @@ pub fn summarise(source: &Source) -> Result<ModelSummary, Error> {
     if source.path.starts_with("toy:") {
         return summary_of_toy(source);
     }
-    match model_files(&source.path)? {
-        ModelFiles::File(file) => gguf_model::summarise(file),
-        ModelFiles::Folder(folder) => hf::summarise(folder),
-    }
+    let summarise = if is_file(&source.path)? { gguf_model::summarise } else { hf::summarise };
+    summarise(Path::new(&source.path))
 }
 
 #[cfg(feature = "harness")]

@@ -7,6 +7,7 @@ use super::blocks::TensorKind;
 use super::{CacheDtype, Role};
 pub(super) use crate::lanes::BLOCK;
 use crate::lanes::IsaKind;
+use crate::registry::named;
 
 /// Which code computes the logits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -37,18 +38,8 @@ pub enum Dtype {
     Stored,
 }
 
-impl Engine {
-    /// All values.
-    pub const ALL: [Self; 2] = [Self::Native, Self::Candle];
-
-    /// The name used in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Candle => "candle",
-        }
-    }
-}
+named!(Engine: Native = "native", Candle = "candle");
+named!(Dtype: F32 = "f32", Bf16 = "bf16", F16 = "f16", Q8_0 = "q8_0", Stored = "stored");
 
 /// The largest weight of a block of [`Dtype::Q8_0`], in units of its scale.
 pub(super) const Q8_LEVELS: f32 = 127.0;
@@ -60,14 +51,14 @@ impl Dtype {
         if self == Self::Q8_0 && !inputs.is_multiple_of(BLOCK) { Self::F32 } else { self }
     }
 
-    /// Bytes of a matrix whose tensor is of type `kind` in its file.
-    pub(super) fn bytes(self, outputs: usize, inputs: usize, kind: TensorKind) -> usize {
-        let weights = outputs * inputs;
+    /// The same as one of the types of tensors; `file` is the matrix's own in its file.
+    pub(super) fn kind(self, inputs: usize, file: TensorKind) -> TensorKind {
         match self.stored(inputs) {
-            Self::F32 => 4 * weights,
-            Self::Bf16 | Self::F16 => 2 * weights,
-            Self::Q8_0 => weights + 2 * (weights / BLOCK),
-            Self::Stored => weights / kind.length() * kind.bytes(),
+            Self::F32 => TensorKind::F32,
+            Self::Bf16 => TensorKind::Bf16,
+            Self::F16 => TensorKind::F16,
+            Self::Q8_0 => TensorKind::Q8_0,
+            Self::Stored => file,
         }
     }
 
@@ -78,20 +69,6 @@ impl Dtype {
             Self::Bf16 => bf16::from_f32(weight).is_finite(),
             Self::F16 => f16::from_f32(weight).is_finite(),
             Self::Q8_0 => f16::from_f32(weight / Q8_LEVELS).is_finite(),
-        }
-    }
-
-    /// All values.
-    pub const ALL: [Self; 5] = [Self::F32, Self::Bf16, Self::F16, Self::Q8_0, Self::Stored];
-
-    /// The name used in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::Bf16 => "bf16",
-            Self::F16 => "f16",
-            Self::Q8_0 => "q8_0",
-            Self::Stored => "stored",
         }
     }
 }

@@ -104,6 +104,7 @@ impl ModelShape {
     pub fn model(self, settings: &Settings) -> Result<Box<dyn LanguageModel>, Error> {
         let head_dim = self.hidden / self.heads;
         let config = Config {
+            model_type: "llama".to_owned(),
             hidden: self.hidden,
             intermediate: self.intermediate,
             heads: self.heads,

@@ -50,9 +50,6 @@ pub fn set_threads(wanted: Option<usize>) -> Result<Threads, Error> {
 }
 
 /// A separate pool for one model.
-///
-/// # Errors
-/// If the system refuses to start a thread.
 pub(super) fn own_pool(threads: usize, restless: bool) -> Result<Arc<Pool>, Error> {
     let start = if restless { Pool::restless } else { Pool::new };
     start(threads).map(Arc::new).map_err(|e| refused(threads, &e))

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use anyhow::Result;
 use serde::Serialize;
 
 use crate::beam::{BeamObserver, BeamStep, Hypothesis};
@@ -14,7 +13,8 @@ use crate::model::Codec;
 /// All beams of a search.
 #[derive(Debug, Default)]
 pub(super) struct BeamTree {
-    nodes: Vec<BeamNode>,
+    /// A parent comes before its children.
+    pub(super) nodes: Vec<BeamNode>,
     /// Nodes by group and tokens.
     places: BTreeMap<(usize, Vec<Token>), usize>,
     steps: usize,
@@ -50,11 +50,6 @@ impl BeamObserver for BeamTree {
 }
 
 impl BeamTree {
-    /// The nodes; a parent comes before its children.
-    pub(super) fn into_nodes(self) -> Vec<BeamNode> {
-        self.nodes
-    }
-
     fn add(
         &mut self,
         group: usize,
@@ -74,19 +69,16 @@ impl BeamTree {
     }
 
     /// The tree, one line per node, best first.
-    ///
-    /// # Errors
-    /// If a token has no text.
-    pub(super) fn drawn(&self, codec: &dyn Codec) -> Result<String> {
+    pub(super) fn drawn(&self, codec: &dyn Codec) -> String {
         let mut text = String::new();
         let groups = self.nodes.iter().map(|node| node.group + 1).max().unwrap_or(0);
         for group in 0..groups {
             if groups > 1 {
                 text += &format!("group {}\n", group + 1);
             }
-            self.draw(group, None, "", codec, &mut text)?;
+            self.draw(group, None, "", codec, &mut text);
         }
-        Ok(text)
+        text
     }
 
     /// Draws the descendants of a node, on lines that begin with `before`.
@@ -97,7 +89,7 @@ impl BeamTree {
         before: &str,
         codec: &dyn Codec,
         text: &mut String,
-    ) -> Result<()> {
+    ) {
         let children = self.children(group, parent);
         for (i, &child) in children.iter().enumerate() {
             let last = i + 1 == children.len();
@@ -106,9 +98,8 @@ impl BeamTree {
             let label = codec.token_label(node.token);
             let end = self.end(child);
             *text += &format!("{before}{branch}{:.4} {label:?}{end}\n", node.log_prob);
-            self.draw(group, Some(child), &format!("{before}{below}"), codec, text)?;
+            self.draw(group, Some(child), &format!("{before}{below}"), codec, text);
         }
-        Ok(())
     }
 
     fn children(&self, group: usize, parent: Option<usize>) -> Vec<usize> {

@@ -214,9 +214,9 @@ fn search(args: &InspectArgs, settings: BeamSettings, pair: &Pair, prompt: &[Tok
     let mut tree = BeamTree::default();
     search.run(plain.build(None)?, (&mut chance, &RealClock::default()), &mut tree)?;
     if args.show.json {
-        return output::write_json(&tree.into_nodes());
+        return output::write_json(&tree.nodes);
     }
-    output::write(&tree.drawn(codec)?)
+    output::write(&tree.drawn(codec))
 }
 
 fn held(info: &ModelInfo) -> Held {

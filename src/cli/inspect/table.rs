@@ -1,6 +1,7 @@
 //! Prints an inspection as an aligned table.
 
 use super::{DistColumn, Inspection, TokenRow};
+use crate::cli::output;
 use crate::shown::count;
 
 /// The cells of one line; the label is aligned to the left, numbers to the right.
@@ -76,25 +77,17 @@ fn probability(p: f64) -> String {
     }
 }
 
-/// Pads every column to its widest cell, and draws rules below the header and above line
-/// `rule`.
+/// Aligns the cells, and draws rules below the header and above line `rule`.
 fn align(lines: &[TableLine], rule: usize) -> String {
-    let columns = lines.first().map_or(0, Vec::len);
-    let width = |column: usize| {
-        lines.iter().filter_map(|line| line.get(column)).map(|c| c.chars().count()).max()
-    };
-    let widths = (0..columns).map(|column| width(column).unwrap_or(0)).collect::<Vec<_>>();
+    let lines = output::aligned(lines, |column| column != 1);
+    let width = lines.first().map_or(0, |header| header.chars().count());
     let mut text = String::new();
     for (number, line) in lines.iter().enumerate() {
         if number == 1 || number == rule {
-            let total = widths.iter().sum::<usize>() + 2 * columns.saturating_sub(1);
-            text.push_str(&"-".repeat(total));
+            text.push_str(&"-".repeat(width));
             text.push('\n');
         }
-        let cells = line.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| {
-            if column == 1 { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
-        });
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push_str(line);
         text.push('\n');
     }
     text

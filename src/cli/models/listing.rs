@@ -1,7 +1,5 @@
 //! The table of all named models.
 
-use std::fmt::Write;
-
 use anyhow::Result;
 use serde::Serialize;
 
@@ -11,8 +9,9 @@ use crate::model::{Catalog, KnownModel, ModelSummary};
 /// Digits of a tokenizer's fingerprint in the table.
 const SHORT: usize = 8;
 
-/// The columns of the table, before the list of models to draft for.
-const HEAD: [&str; 6] = ["name", "family", "parameters", "size", "dtype", "tokenizer"];
+/// The columns of the table.
+const HEAD: [&str; 7] =
+    ["name", "family", "parameters", "size", "dtype", "tokenizer", "can draft for"];
 
 #[derive(Debug, Serialize)]
 struct Listing {
@@ -47,7 +46,7 @@ pub(super) fn print(catalog: &Catalog, json: bool) -> Result<()> {
         ..listed(model, summary)
     });
     let listing = Listing { models: models.collect() };
-    if json { output::write_json(&listing) } else { output::write(&table(&listing)?) }
+    if json { output::write_json(&listing) } else { output::write(&table(&listing)) }
 }
 
 type Found = Result<ModelSummary, String>;
@@ -86,50 +85,37 @@ fn drafts_for(
     others.filter(|(_, found)| fits(found)).map(|(other, _)| other.name.clone()).collect()
 }
 
-fn table(listing: &Listing) -> Result<String> {
+fn table(listing: &Listing) -> String {
     let rows = listing.models.iter().map(row).collect::<Vec<_>>();
-    let width = |i: usize| {
-        let cells = rows.iter().flatten().map(|row| row[i].chars().count());
-        cells.chain([HEAD[i].len()]).max().unwrap_or_default()
-    };
-    let widths = [0, 1, 2, 3, 4, 5].map(width);
-    let line = |cells: &[String; 6]| {
-        let cells = cells.iter().zip(widths).enumerate();
-        let cells = cells.map(|(i, (cell, width))| match i {
-            2 | 3 => format!("{cell:>width$}"),
-            _ => format!("{cell:<width$}"),
-        });
-        cells.collect::<Vec<_>>().join("  ")
-    };
-    let mut text = String::new();
-    writeln!(text, "{}  can draft for", line(&HEAD.map(str::to_owned)))?;
-    for (model, cells) in listing.models.iter().zip(&rows) {
-        let written = match (cells, &model.error) {
-            (Some(cells), _) => format!("{}  {}", line(cells), model.drafts_for.join(", ")),
-            (None, error) => {
-                let error = error.as_deref().unwrap_or_default();
-                format!("{}  cannot be loaded: {error}", model.name)
-            }
+    let head = HEAD.map(str::to_owned).to_vec();
+    let all = [head].into_iter().chain(rows.iter().flatten().cloned()).collect::<Vec<_>>();
+    let mut lines = output::aligned(&all, |column| column == 2 || column == 3).into_iter();
+    let mut text = lines.next().unwrap_or_default() + "\n";
+    for (model, row) in listing.models.iter().zip(&rows) {
+        let error = model.error.as_deref().unwrap_or_default();
+        let line = match row {
+            Some(_) => lines.next().unwrap_or_default(),
+            None => format!("{}  cannot be loaded: {error}", model.name),
         };
-        writeln!(text, "{}", written.trim_end())?;
+        text += &format!("{}\n", line.trim_end());
     }
-    writeln!(text, "\nToy models have names, too: specdec list shows them")?;
-    Ok(text)
+    text + "\nToy models have names, too: specdec list shows them\n"
 }
 
 /// The cells of a model that can be loaded.
-fn row(model: &ListedModel) -> Option<[String; 6]> {
+fn row(model: &ListedModel) -> Option<Vec<String>> {
     let aliases = match &model.aliases[..] {
         [] => String::new(),
         aliases => format!(" ({})", aliases.join(", ")),
     };
-    Some([
+    Some(vec![
         format!("{}{aliases}", model.name),
         model.family.clone()?,
         amount(model.parameters?, ["k", "M", "B"]),
         amount(model.bytes?, [" kB", " MB", " GB"]),
         model.dtype.clone()?,
         model.tokenizer_sha256.as_ref()?.chars().take(SHORT).collect(),
+        model.drafts_for.join(", "),
     ])
 }
 

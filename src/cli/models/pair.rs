@@ -17,9 +17,6 @@ pub(in crate::cli) type PairNames = (String, Option<String>);
 
 /// Starts the engine's threads and returns their number. Warns on standard error if there are fewer
 /// than requested.
-///
-/// # Errors
-/// If the system refuses to start threads.
 pub(in crate::cli) fn start_threads(wanted: Option<usize>) -> Result<usize> {
     let Threads { count, warning } = set_threads(wanted)?;
     warning.iter().for_each(|warning| terminal::say(format_args!("warning: {warning}")));

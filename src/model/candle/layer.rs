@@ -8,14 +8,13 @@ use super::cache::LayerCache;
 use super::product::Projection;
 use super::shared::CandlePass;
 use crate::error::Error;
-use crate::model::decoder::{
-    Activation, Config, HeadNorms, LayerKind, LayerTensors, NormPlace, Product,
-};
+use crate::model::decoder::{Activation, Config, HeadNorms, LayerKind, LayerTensors, Product};
 
 /// Weights of a layer.
 #[derive(Debug)]
 pub(super) struct CandleLayer {
     kind: LayerKind,
+    /// In the order of [`LayerTensors::norms`].
     norms: [Option<Tensor>; 4],
     /// The norms of queries and of keys.
     head_norms: Option<[Tensor; 2]>,
@@ -26,13 +25,6 @@ pub(super) struct CandleLayer {
     gate_up: Projection,
     down: Projection,
 }
-
-const PLACES: [NormPlace; 4] = [
-    NormPlace::BeforeAttention,
-    NormPlace::AfterAttention,
-    NormPlace::BeforeMlp,
-    NormPlace::AfterMlp,
-];
 
 impl CandleLayer {
     pub(super) fn load(tensors: LayerTensors<'_>, device: &Device) -> Result<Self, Error> {
@@ -48,8 +40,8 @@ impl CandleLayer {
             Projection::new(&weights, bias)
         };
         let mut norms = [const { None }; 4];
-        for (norm, place) in norms.iter_mut().zip(PLACES) {
-            *norm = tensors.norm(place)?.map(vector).transpose()?;
+        for (norm, weights) in norms.iter_mut().zip(tensors.norms()?) {
+            *norm = weights.map(vector).transpose()?;
         }
         let head_norms = match tensors.head_norms()? {
             Some([queries, keys]) => Some([vector(queries)?, vector(keys)?]),

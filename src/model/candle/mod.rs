@@ -50,9 +50,6 @@ pub(super) struct CandleModel {
 
 impl CandleModel {
     /// Loads the weights from `tensors`, by their names in a checkpoint.
-    ///
-    /// # Errors
-    /// Those of `tensors`, and if candle fails to prepare a tensor.
     pub(super) fn load(
         info: ModelInfo,
         config: Config,

@@ -10,9 +10,6 @@ const VARIABLE: &str = "RAYON_NUM_THREADS";
 
 /// Starts rayon's threads; returns how many run, which are others than `count` if they
 /// have been started before.
-///
-/// # Errors
-/// If the system refuses to start a thread.
 pub(in crate::model) fn start_threads(count: usize) -> io::Result<usize> {
     let built = rayon::ThreadPoolBuilder::new().num_threads(count).build_global();
     let running = match built.as_ref().map_err(|e| e.source()) {

@@ -3,7 +3,7 @@
 
 use super::{Catalog, read_models, text};
 use crate::error::Error;
-use crate::model::hub::{self, HubModel};
+use crate::model::hub;
 use crate::model::{ModelSummary, Source, summarise};
 
 /// A model that can be named.
@@ -51,9 +51,10 @@ impl Catalog {
                 }
             }
         }
-        known.extend(self.cache.iter().flat_map(hub::all).map(|(name, found)| {
-            let source = found.map(HubModel::into_source);
-            KnownModel { name: name.to_string(), aliases: Vec::new(), source }
+        known.extend(self.cache.iter().flat_map(hub::all).map(|(name, source)| KnownModel {
+            name: name.to_string(),
+            aliases: Vec::new(),
+            source,
         }));
         known
     }

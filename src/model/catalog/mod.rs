@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 pub use self::known::KnownModel;
-use super::hub::{self, HubCache, HubModel, HubName};
+use super::hub::{self, HubCache, HubName};
 use super::{Dtype, Engine, Settings, Source, layout};
 use crate::error::Error;
 use crate::input;
@@ -114,7 +114,7 @@ impl Catalog {
             return Ok(text(folder).into());
         }
         if let Some(name) = HubName::parse(name)? {
-            return hub::find(self.cache.as_ref(), &name).map(HubModel::into_source);
+            return hub::find(self.cache.as_ref(), &name);
         }
         if looks_like_path(name) || layout::is_gguf(name) {
             return Err(layout::absent(name));

@@ -84,7 +84,7 @@ impl JsonLayout {
                     keys.sort();
                 }
                 self.list(('{', '}'), keys, depth, text, |key, text| {
-                    self.string(&key_text(&key)?, text);
+                    self.string(&self.key_text(&key)?, text);
                     text.push_str(&self.after_key);
                     self.write(&value.get_item(&key)?, depth + 1, text)
                 })?;
@@ -127,39 +127,30 @@ impl JsonLayout {
         }
     }
 
+    /// A key of a map as JSON has it.
+    fn key_text(&self, key: &Value) -> Result<String, Error> {
+        let mut text = String::new();
+        match key.kind() {
+            ValueKind::String => text.push_str(key.as_str().unwrap_or_default()),
+            ValueKind::None | ValueKind::Bool | ValueKind::Number => {
+                self.write(key, 0, &mut text)?
+            }
+            kind => return Err(refuse(format!("tojson: a key cannot be a {kind}"))),
+        }
+        Ok(text)
+    }
+
     fn string(&self, value: &str, text: &mut String) {
-        text.push('"');
-        for c in value.chars() {
-            match c {
-                '"' => text.push_str("\\\""),
-                '\\' => text.push_str("\\\\"),
-                '\n' => text.push_str("\\n"),
-                '\r' => text.push_str("\\r"),
-                '\t' => text.push_str("\\t"),
-                '\u{8}' => text.push_str("\\b"),
-                '\u{c}' => text.push_str("\\f"),
-                c if c < ' ' || (self.ascii && !('\0'..='~').contains(&c)) => {
-                    for unit in c.encode_utf16(&mut [0; 2]) {
-                        _ = write!(text, "\\u{unit:04x}");
-                    }
+        for c in serde_json::Value::from(value).to_string().chars() {
+            if self.ascii && c > '~' {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    _ = write!(text, "\\u{unit:04x}");
                 }
-                c => text.push(c),
+            } else {
+                text.push(c);
             }
         }
-        text.push('"');
     }
-}
-
-/// A key of a map as JSON has it.
-fn key_text(key: &Value) -> Result<String, Error> {
-    Ok(match key.kind() {
-        ValueKind::String => key.as_str().unwrap_or_default().to_owned(),
-        ValueKind::None => "null".to_owned(),
-        ValueKind::Bool => if key.is_true() { "true" } else { "false" }.to_owned(),
-        ValueKind::Number if key.is_integer() => key.to_string(),
-        ValueKind::Number => python_float(f64::try_from(key.clone())?),
-        kind => return Err(refuse(format!("tojson: a key cannot be a {kind}"))),
-    })
 }
 
 /// A number as Python writes it: the shortest digits that give it back, with an exponent

@@ -7,6 +7,8 @@ use crate::model::CacheDtype;
 /// The shape of a decoder, and what it computes.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::model) struct Config {
+    /// Its family, by the name in configurations.
+    pub model_type: String,
     /// Width of the hidden states.
     pub hidden: usize,
     /// Width of the feed-forward blocks.
@@ -153,8 +155,8 @@ impl Config {
 
     /// Whether norms come between attention or feed-forward blocks and what they add to.
     pub(in crate::model) fn norms_branches(&self) -> bool {
-        let norms = self.names.norms;
-        norms.after_attention.is_some() || norms.after_mlp.is_some()
+        let [_, after_attention, _, after_mlp] = self.names.norms;
+        after_attention.is_some() || after_mlp.is_some()
     }
 
     /// What the rotary embeddings rotate by.

@@ -9,7 +9,7 @@ mod rope;
 mod tensors;
 
 pub(super) use config::{Activation, Biases, Config, HeadNorms, LayerKind, Product, visible_from};
-pub(super) use names::{LayerNorms, NormPlace, TensorNames};
+pub(super) use names::{NORMS_AFTER, NORMS_AROUND, TensorNames};
 pub(super) use rope::{Rope, Rotation, Scaling, angles};
 pub(super) use tensors::{Described, LayerTensors, Tensors};
 

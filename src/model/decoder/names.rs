@@ -25,33 +25,25 @@ pub(in crate::model) struct TensorNames {
     pub norms: LayerNorms,
 }
 
-/// Which norms a layer has, by name.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::model) struct LayerNorms {
-    /// Of the hidden state that attention reads.
-    pub before_attention: Option<&'static str>,
-    /// Of what attention adds to the hidden state.
-    pub after_attention: Option<&'static str>,
-    /// Of the hidden state that the feed-forward block reads.
-    pub before_mlp: Option<&'static str>,
-    /// Of what the feed-forward block adds to the hidden state.
-    pub after_mlp: Option<&'static str>,
-}
+/// The norms that a layer has, by name: of the hidden state that attention reads, and of what
+/// attention adds to it; then the same two of the feed-forward block.
+pub(in crate::model) type LayerNorms = [Option<&'static str>; 4];
 
-/// A place of a norm in a layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::model) enum NormPlace {
-    BeforeAttention,
-    AfterAttention,
-    BeforeMlp,
-    AfterMlp,
-}
+/// Norms of what attention and feed-forward blocks read.
+const NORMS_BEFORE: LayerNorms =
+    [Some("input_layernorm"), None, Some("post_attention_layernorm"), None];
 
-impl NormPlace {
-    /// All places.
-    pub(super) const ALL: [Self; 4] =
-        [Self::BeforeAttention, Self::AfterAttention, Self::BeforeMlp, Self::AfterMlp];
-}
+/// Norms of what attention and feed-forward blocks add to the hidden state.
+pub(in crate::model) const NORMS_AFTER: LayerNorms =
+    [None, Some("post_attention_layernorm"), None, Some("post_feedforward_layernorm")];
+
+/// Both.
+pub(in crate::model) const NORMS_AROUND: LayerNorms = [
+    Some("input_layernorm"),
+    Some("post_attention_layernorm"),
+    Some("pre_feedforward_layernorm"),
+    Some("post_feedforward_layernorm"),
+];
 
 impl TensorNames {
     /// The names of Llama checkpoints.
@@ -65,42 +57,6 @@ impl TensorNames {
         gate_up: &["mlp.gate_proj", "mlp.up_proj"],
         down: "mlp.down_proj",
         head_norms: ["self_attn.q_norm", "self_attn.k_norm"],
-        norms: LayerNorms::BEFORE,
+        norms: NORMS_BEFORE,
     };
-}
-
-impl LayerNorms {
-    /// Norms of what attention and feed-forward blocks read.
-    pub(in crate::model) const BEFORE: Self = Self {
-        before_attention: Some("input_layernorm"),
-        after_attention: None,
-        before_mlp: Some("post_attention_layernorm"),
-        after_mlp: None,
-    };
-
-    /// Norms of what attention and feed-forward blocks add to the hidden state.
-    pub(in crate::model) const AFTER: Self = Self {
-        before_attention: None,
-        after_attention: Some("post_attention_layernorm"),
-        before_mlp: None,
-        after_mlp: Some("post_feedforward_layernorm"),
-    };
-
-    /// Both.
-    pub(in crate::model) const BEFORE_AND_AFTER: Self = Self {
-        before_attention: Some("input_layernorm"),
-        after_attention: Some("post_attention_layernorm"),
-        before_mlp: Some("pre_feedforward_layernorm"),
-        after_mlp: Some("post_feedforward_layernorm"),
-    };
-
-    /// The norm at a place.
-    pub(super) fn at(self, place: NormPlace) -> Option<&'static str> {
-        match place {
-            NormPlace::BeforeAttention => self.before_attention,
-            NormPlace::AfterAttention => self.after_attention,
-            NormPlace::BeforeMlp => self.before_mlp,
-            NormPlace::AfterMlp => self.after_mlp,
-        }
-    }
 }

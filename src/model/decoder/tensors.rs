@@ -1,7 +1,6 @@
 //! The tensors of a checkpoint, as the decoder asks for them.
 
 use super::config::{Config, HeadNorms, Product};
-use super::names::NormPlace;
 use crate::error::Error;
 use crate::model::Dtype;
 use crate::model::blocks::{RawRows, TensorKind};
@@ -74,7 +73,8 @@ impl Config {
         tensors: &dyn Tensors,
     ) -> usize {
         let bytes = |(name, shape): &Described, rows: usize| {
-            dtype.bytes(rows, shape[1], tensors.kind(name))
+            let kind = dtype.kind(shape[1], tensors.kind(name));
+            rows * shape[1] / kind.length() * kind.bytes()
         };
         let head = if self.tied { self.embedding() } else { self.head() };
         let layers = (0..self.layers.len()).flat_map(|layer| {
@@ -98,9 +98,6 @@ impl Config {
     }
 
     /// The weights of the norm before the head.
-    ///
-    /// # Errors
-    /// As [`Tensors::get`].
     pub(in crate::model) fn read_last_norm(
         &self,
         tensors: &dyn Tensors,
@@ -123,7 +120,7 @@ impl Config {
             let biases = self.has_bias(product).then(|| self.bias_parts(layer, product));
             self.weight_parts(layer, product).into_iter().chain(biases.into_iter().flatten())
         });
-        let norms = NormPlace::ALL.into_iter().filter_map(move |place| self.norm_at(layer, place));
+        let norms = self.norms(layer).into_iter().flatten();
         products.chain(norms).chain(self.norms_of_heads(layer).into_iter().flatten())
     }
 
@@ -156,9 +153,10 @@ impl Config {
         }
     }
 
-    fn norm_at(&self, layer: usize, place: NormPlace) -> Option<Described> {
-        let name = self.names.norms.at(place)?;
-        Some((weight(&self.within(layer, name)), vec![self.hidden]))
+    /// The norms of a layer, in the order of [`TensorNames::norms`](super::TensorNames::norms).
+    fn norms(&self, layer: usize) -> [Option<Described>; 4] {
+        let norm = |name| (weight(&self.within(layer, name)), vec![self.hidden]);
+        self.names.norms.map(|name| name.map(norm))
     }
 
     /// The norms of queries and of keys.
@@ -188,36 +186,27 @@ impl LayerTensors<'_> {
     }
 
     /// The weights of a product, one row of inputs per output.
-    ///
-    /// # Errors
-    /// As [`Tensors::get`].
     #[cfg(feature = "candle")]
     pub(in crate::model) fn weights(self, product: Product) -> Result<Vec<f32>, Error> {
         self.joined(self.config.weight_parts(self.index, product))
     }
 
     /// The bias of a product, if it has one.
-    ///
-    /// # Errors
-    /// As [`Tensors::get`].
     pub(in crate::model) fn bias(self, product: Product) -> Result<Option<Vec<f32>>, Error> {
         let has = self.config.has_bias(product);
         has.then(|| self.joined(self.config.bias_parts(self.index, product))).transpose()
     }
 
-    /// The weights of a norm, if there is one at this place.
-    ///
-    /// # Errors
-    /// As [`Tensors::get`].
-    pub(in crate::model) fn norm(self, place: NormPlace) -> Result<Option<Vec<f32>>, Error> {
-        let norm = self.config.norm_at(self.index, place);
-        norm.map(|norm| self.config.read_norm(self.tensors, norm)).transpose()
+    /// The weights of the norms, in the order of [`TensorNames::norms`](super::TensorNames::norms).
+    pub(in crate::model) fn norms(self) -> Result<[Option<Vec<f32>>; 4], Error> {
+        let mut all = [const { None }; 4];
+        for (weights, norm) in all.iter_mut().zip(self.config.norms(self.index)) {
+            *weights = norm.map(|norm| self.config.read_norm(self.tensors, norm)).transpose()?;
+        }
+        Ok(all)
     }
 
     /// The weights of the norms of queries and of keys, if there are any.
-    ///
-    /// # Errors
-    /// As [`Tensors::get`].
     pub(in crate::model) fn head_norms(self) -> Result<Option<[Vec<f32>; 2]>, Error> {
         let Some([queries, keys]) = self.config.norms_of_heads(self.index) else { return Ok(None) };
         let read = |norm| self.config.read_norm(self.tensors, norm);

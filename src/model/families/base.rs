@@ -57,9 +57,6 @@ impl Defaults {
 
 /// A decoder with norms before attention and feed-forward blocks, without biases and
 /// windows, and with one rotary embedding for all layers.
-///
-/// # Errors
-/// One sentence that names the file and the value at fault.
 pub(super) fn base(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Result<Config, Error> {
     let size = |key| keys.required(key, keys.size(key)?);
     let heads = size("num_attention_heads")?;
@@ -76,6 +73,7 @@ pub(super) fn base(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Result<Config,
     let rope = rope::shared(keys, basis)?;
     let (key, activation) = defaults.activation;
     Ok(Config {
+        model_type: keys.required("model_type", keys.text("model_type")?)?.to_owned(),
         hidden,
         intermediate: size("intermediate_size")?,
         heads,
@@ -100,9 +98,6 @@ pub(super) fn base(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Result<Config,
 }
 
 /// What a configuration says about rotary embeddings outside of their tables.
-///
-/// # Errors
-/// One sentence that names the file and the value at fault.
 pub(super) fn basis(
     keys: &ConfigKeys<'_>,
     defaults: &Defaults,

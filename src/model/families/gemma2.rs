@@ -5,12 +5,12 @@ use super::Family;
 use super::base::{Defaults, base, set_windows};
 use super::keys::ConfigKeys;
 use crate::error::Error;
-use crate::model::decoder::{Activation, Biases, Config, LayerNorms};
+use crate::model::decoder::{Activation, Biases, Config, NORMS_AROUND};
 
 /// The registry entry.
 pub(super) const FAMILY: Family = Family { model_type: "gemma2", config };
 
-const DEFAULTS: Defaults = Defaults {
+pub(super) const DEFAULTS: Defaults = Defaults {
     positions: 8192,
     tied: true,
     kv_heads: Some(4),
@@ -33,15 +33,12 @@ fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
 }
 
 /// What Gemma 2 and 3 have in common.
-///
-/// # Errors
-/// One sentence that names the file and the value at fault.
 pub(super) fn with_both_norms(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Result<Config, Error> {
     if keys.flag("use_bidirectional_attention")?.unwrap_or(false) {
         return Err(keys.fault("use_bidirectional_attention = true is not supported"));
     }
     let mut config = base(keys, defaults)?;
-    config.names.norms = LayerNorms::BEFORE_AND_AFTER;
+    config.names.norms = NORMS_AROUND;
     config.norm_offset = 1.0;
     config.embedding_scale = (config.hidden as f64).sqrt() as f32;
     let scalar = keys.positive("query_pre_attn_scalar")?.unwrap_or(256.0);

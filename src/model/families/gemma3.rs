@@ -4,24 +4,16 @@
 
 use super::Family;
 use super::base::{Defaults, basis, set_windows};
-use super::gemma2::with_both_norms;
+use super::gemma2::{self, with_both_norms};
 use super::keys::ConfigKeys;
 use super::rope::{self, Basis};
 use crate::error::Error;
-use crate::model::decoder::{Activation, Config, HeadNorms, Rope};
+use crate::model::decoder::{Config, HeadNorms, Rope};
 
 /// The registry entry.
 pub(super) const FAMILY: Family = Family { model_type: "gemma3_text", config };
 
-const DEFAULTS: Defaults = Defaults {
-    positions: 131_072,
-    theta: 1e6,
-    tied: true,
-    kv_heads: Some(4),
-    head_dim: Some(256),
-    activation: ("hidden_activation", Activation::GeluTanh),
-    ..Defaults::LLAMA
-};
+const DEFAULTS: Defaults = Defaults { positions: 131_072, theta: 1e6, ..gemma2::DEFAULTS };
 
 fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     let mut config = with_both_norms(keys, &DEFAULTS)?;

@@ -152,9 +152,6 @@ impl<'a> ConfigKeys<'a> {
     }
 
     /// A key that is not supported if it is there.
-    ///
-    /// # Errors
-    /// If it is there.
     pub(super) fn refuse(&self, key: &str, what: &str) -> Result<(), Error> {
         let refused = || self.fault(format!("{what} ({}{key}) are not supported", self.within));
         self.get(key).map_or(Ok(()), |_| Err(refused()))

@@ -42,9 +42,6 @@ const FAMILIES: &[Family] = &[
 ];
 
 /// The decoder that a configuration describes.
-///
-/// # Errors
-/// One sentence that names the file and the value at fault.
 pub(super) fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     keys.refuse("quantization_config", "quantised checkpoints")?;
     let model_type = keys.text("model_type")?;

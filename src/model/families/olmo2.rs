@@ -5,7 +5,7 @@ use super::Family;
 use super::base::{Defaults, base};
 use super::keys::ConfigKeys;
 use crate::error::Error;
-use crate::model::decoder::{Biases, Config, HeadNorms, LayerNorms};
+use crate::model::decoder::{Biases, Config, HeadNorms, NORMS_AFTER};
 
 /// The registry entry.
 pub(super) const FAMILY: Family = Family { model_type: "olmo2", config };
@@ -14,7 +14,7 @@ const DEFAULTS: Defaults = Defaults { norm_eps: 1e-5, ..Defaults::LLAMA };
 
 fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     let mut config = base(keys, &DEFAULTS)?;
-    config.names.norms = LayerNorms::AFTER;
+    config.names.norms = NORMS_AFTER;
     config.head_norms = Some(HeadNorms::Together);
     let attention = keys.flag("attention_bias")?.unwrap_or(false);
     config.biases = Biases { qkv: attention, output: attention, mlp: false };

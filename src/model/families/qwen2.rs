@@ -20,9 +20,6 @@ fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
 }
 
 /// Gives the upper layers a window if `use_sliding_window` says so.
-///
-/// # Errors
-/// One sentence that names the file and the value at fault.
 pub(super) fn set_upper_windows(keys: &ConfigKeys<'_>, config: &mut Config) -> Result<(), Error> {
     if !keys.flag("use_sliding_window")?.unwrap_or(false) {
         return Ok(());

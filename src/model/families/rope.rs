@@ -29,9 +29,6 @@ pub(super) struct Basis {
 }
 
 /// The rotary embedding that all layers share.
-///
-/// # Errors
-/// One sentence that names the file and the value at fault.
 pub(super) fn shared(keys: &ConfigKeys<'_>, basis: Basis) -> Result<Rope, Error> {
     let older = keys.table("rope_scaling")?;
     let given = if older.is_some() { older } else { keys.table("rope_parameters")? };
@@ -39,9 +36,6 @@ pub(super) fn shared(keys: &ConfigKeys<'_>, basis: Basis) -> Result<Rope, Error>
 }
 
 /// The rotary embedding that a table describes.
-///
-/// # Errors
-/// One sentence that names the file and the value at fault.
 pub(super) fn rope(given: &ConfigKeys<'_>, basis: Basis) -> Result<Rope, Error> {
     let theta = given.positive("rope_theta")?.unwrap_or(basis.theta);
     let part = given.positive("partial_rotary_factor")?.unwrap_or(basis.part);

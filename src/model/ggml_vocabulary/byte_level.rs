@@ -18,9 +18,6 @@ use crate::model::Spelling;
 use crate::model::alphabet::{self, BYTES};
 
 /// A tokenizer of this kind, and the text of its tokens.
-///
-/// # Errors
-/// One sentence that names the key at fault.
 pub(super) fn make(
     vocabulary: &GgmlVocabulary,
     names: &TokenNames,
@@ -36,9 +33,6 @@ pub(super) fn make(
 }
 
 /// Splits a text by one pattern after the other, and writes bytes as characters.
-///
-/// # Errors
-/// If a pattern is no regular expression.
 pub(super) fn words(pre: &PreTokenizer) -> TokenizerResult<Sequence> {
     let split = |pattern: &&str| {
         let pattern = SplitPattern::Regex((*pattern).to_owned());

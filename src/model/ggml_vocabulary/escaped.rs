@@ -18,9 +18,6 @@ use crate::model::Spelling;
 use crate::model::alphabet::SPACE;
 
 /// A tokenizer that merges by scores, and the text of its tokens.
-///
-/// # Errors
-/// One sentence that names the key at fault.
 pub(super) fn by_scores(
     vocabulary: &GgmlVocabulary,
     names: &TokenNames,
@@ -37,9 +34,6 @@ pub(super) fn by_scores(
 
 /// A tokenizer that merges by the ranks of merges within a line, and the text of its
 /// tokens.
-///
-/// # Errors
-/// One sentence that names the key at fault.
 pub(super) fn by_ranks(
     vocabulary: &GgmlVocabulary,
     names: &TokenNames,

@@ -23,7 +23,7 @@ use std::path::Path;
 
 use tokenizers::Tokenizer;
 
-use self::around::Around;
+use self::around::around;
 use self::names::{TokenNames, cut};
 use super::Codec;
 use super::chat::TemplateSource;
@@ -101,8 +101,8 @@ impl GgmlVocabulary {
         let marks = self.marks(&names).map_err(|why| Error::file(file, why))?;
         let rows = (rows, "the number of rows of token_embd.weight is");
         let make = || self.make(&names, &marks);
-        let made = HfTokenizer::build(file, make, rows, marks.clone(), special_tokens)?;
-        Ok(made.with_chat(self.chat(file, &names)))
+        let chat = self.chat(file, &names);
+        HfTokenizer::build(file, make, rows, marks.clone(), special_tokens, chat)
     }
 
     /// The chat template, with the names of the tokens that begin and end a text.
@@ -115,20 +115,19 @@ impl GgmlVocabulary {
     }
 
     fn make(&self, names: &TokenNames, marks: &Marks) -> Result<Made, String> {
-        let add_bos = |usual: bool| self.add_bos.unwrap_or(usual);
         let (mut tokenizer, dialect, begins): (_, Box<dyn Dialect>, _) = match self.model.as_str() {
             "gpt2" => {
                 let pre = pre_tokenizers::named(self.pre.as_deref().unwrap_or("default"))?;
                 let (tokenizer, dialect) = byte_level::make(self, names, pre)?;
-                (tokenizer, Box::new(dialect), add_bos(pre.begins))
+                (tokenizer, Box::new(dialect), pre.begins)
             }
             "llama" => {
                 let (tokenizer, dialect) = escaped::by_scores(self, names)?;
-                (tokenizer, Box::new(dialect), add_bos(true))
+                (tokenizer, Box::new(dialect), true)
             }
             "gemma4" => {
                 let (tokenizer, dialect) = escaped::by_ranks(self, names)?;
-                (tokenizer, Box::new(dialect), add_bos(true))
+                (tokenizer, Box::new(dialect), true)
             }
             other => {
                 let known = MODELS.iter().copied();
@@ -138,15 +137,10 @@ impl GgmlVocabulary {
         };
         let added = names.added(&self.name);
         tokenizer.add_tokens(added).map_err(|e| format!("tokenizer.ggml.tokens: {e}"))?;
-        let around = Around {
-            begins,
-            ends: self.add_eos.unwrap_or(false),
-            bos: marks.begin,
-            eos: self.eos(names),
-        };
-        if let Some(processor) = around.processor(names)? {
-            tokenizer.with_post_processor(Some(processor));
-        }
+        let bos = (self.add_bos.unwrap_or(begins), marks.begin);
+        let eos = (self.add_eos.unwrap_or(false), self.eos(names));
+        let around = around(names, bos, eos)?;
+        tokenizer.with_post_processor(around);
         Ok((tokenizer, Some(dialect)))
     }
 

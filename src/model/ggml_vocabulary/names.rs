@@ -112,10 +112,7 @@ impl<'a> TokenNames<'a> {
         self.iter().map(|(id, name)| (name.to_owned(), id)).collect()
     }
 
-    /// Checks an id that the file gives under `key`.
-    ///
-    /// # Errors
-    /// If it belongs to no token.
+    /// Checks that an id that the file gives under `key` belongs to a token.
     pub(super) fn check(&self, key: &str, id: Token) -> Result<(), String> {
         if self.name(id).is_some() {
             return Ok(());

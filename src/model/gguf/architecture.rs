@@ -16,6 +16,8 @@ pub(super) struct Architecture {
     pub(super) model_type: &'static str,
     /// The tensors of a layer.
     pub(super) parts: &'static [&'static [LayerPart]],
+    /// Those that may have a bias, by their names in GGUF files.
+    pub(super) biased: &'static [&'static str],
     /// Whether rotary pairs of queries and keys are neighbours; transformers has them half
     /// a head apart.
     pub(super) neighbours: bool,
@@ -36,8 +38,6 @@ pub(super) struct LayerPart {
     pub(super) gguf: &'static str,
     /// Its name in a Hugging Face checkpoint.
     pub(super) hf: &'static str,
-    /// Whether it may have a bias.
-    pub(super) bias: bool,
 }
 
 /// Which layers attend to a window of tokens.
@@ -79,11 +79,7 @@ pub(super) struct Extras {
 }
 
 const fn part(gguf: &'static str, hf: &'static str) -> LayerPart {
-    LayerPart { gguf, hf, bias: false }
-}
-
-const fn biased(gguf: &'static str, hf: &'static str) -> LayerPart {
-    LayerPart { gguf, hf, bias: true }
+    LayerPart { gguf, hf }
 }
 
 const QKV: &[LayerPart] = &[
@@ -91,22 +87,11 @@ const QKV: &[LayerPart] = &[
     part("attn_k", "self_attn.k_proj"),
     part("attn_v", "self_attn.v_proj"),
 ];
-const QKV_BIASED: &[LayerPart] = &[
-    biased("attn_q", "self_attn.q_proj"),
-    biased("attn_k", "self_attn.k_proj"),
-    biased("attn_v", "self_attn.v_proj"),
-];
 const OUTPUT: &[LayerPart] = &[part("attn_output", "self_attn.o_proj")];
-const OUTPUT_BIASED: &[LayerPart] = &[biased("attn_output", "self_attn.o_proj")];
 const MLP: &[LayerPart] = &[
     part("ffn_gate", "mlp.gate_proj"),
     part("ffn_up", "mlp.up_proj"),
     part("ffn_down", "mlp.down_proj"),
-];
-const MLP_BIASED: &[LayerPart] = &[
-    biased("ffn_gate", "mlp.gate_proj"),
-    biased("ffn_up", "mlp.up_proj"),
-    biased("ffn_down", "mlp.down_proj"),
 ];
 /// Queries, keys and values in one tensor, gate and up projection in another.
 const FUSED: &[LayerPart] = &[
@@ -149,6 +134,7 @@ const PLAIN: Architecture = Architecture {
     name: "",
     model_type: "",
     parts: &[],
+    biased: &[],
     neighbours: false,
     norms_are_complete: false,
     activation: SILU,
@@ -161,7 +147,8 @@ const ARCHITECTURES: &[Architecture] = &[
     Architecture {
         name: "llama",
         model_type: "llama",
-        parts: &[QKV_BIASED, OUTPUT_BIASED, MLP_BIASED, NORMS_BEFORE],
+        parts: &[QKV, OUTPUT, MLP, NORMS_BEFORE],
+        biased: &["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"],
         neighbours: true,
         windows: Windows::All(Some("mistral")),
         extras: Extras { bias_keys: true, ..NOTHING },
@@ -170,7 +157,8 @@ const ARCHITECTURES: &[Architecture] = &[
     Architecture {
         name: "qwen2",
         model_type: "qwen2",
-        parts: &[QKV_BIASED, OUTPUT, MLP, NORMS_BEFORE],
+        parts: &[QKV, OUTPUT, MLP, NORMS_BEFORE],
+        biased: &["attn_q", "attn_k", "attn_v"],
         ..PLAIN
     },
     Architecture {
@@ -235,9 +223,6 @@ const ARCHITECTURES: &[Architecture] = &[
 
 impl Architecture {
     /// The architecture that the metadata name.
-    ///
-    /// # Errors
-    /// If they name none, or one that is not supported.
     pub(super) fn of(metadata: &Metadata) -> Result<&'static Self, Error> {
         let name = metadata.text(KEY)?.ok_or_else(|| metadata.fault(KEY, "is missing"))?;
         let found = ARCHITECTURES.iter().find(|architecture| architecture.name == name);

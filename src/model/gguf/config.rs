@@ -9,9 +9,6 @@ use super::windows::add_windows;
 use crate::error::Error;
 
 /// The keys of the `config.json` that transformers would write for the model.
-///
-/// # Errors
-/// If a key of the metadata is missing, invalid, not supported, or contradicts a tensor.
 pub(super) fn config(keys: Keys<'_>, sizes: &Sizes) -> Result<Map<String, Value>, Error> {
     let architecture = keys.architecture;
     let (activation, activation_name) = architecture.activation;

@@ -12,7 +12,8 @@ const MOST_MIB: u64 = 256;
 /// The longest name in bytes, as the format has it.
 const MOST_NAME: usize = 65_535;
 
-/// A place in the header of a file. Every byte before it is part of the hash.
+/// A place in the header of a file. Every byte before it is part of the hash; to read beyond the
+/// end of the file is an error.
 pub(super) struct Cursor<'a> {
     file: &'a OpenFile,
     from: BufReader<Box<dyn Read + 'a>>,
@@ -24,11 +25,8 @@ pub(super) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// The beginning of a file.
-    ///
-    /// # Errors
-    /// If the system cannot move there.
     pub(super) fn new(file: &'a OpenFile) -> Result<Self, Error> {
-        let from = BufReader::new(file.rewound()?);
+        let from = BufReader::new(file.from(0)?);
         Ok(Self { file, from, at: 0, hash: Sha256::new(), within: "its header".to_owned() })
     }
 
@@ -48,35 +46,23 @@ impl<'a> Cursor<'a> {
     }
 
     /// A number of four bytes.
-    ///
-    /// # Errors
-    /// If the file ends before.
     pub(super) fn u32(&mut self) -> Result<u32, Error> {
         self.array().map(u32::from_le_bytes)
     }
 
     /// A number of eight bytes.
-    ///
-    /// # Errors
-    /// If the file ends before.
     pub(super) fn u64(&mut self) -> Result<u64, Error> {
         self.array().map(u64::from_le_bytes)
     }
 
     /// A length, and a text of that many bytes.
-    ///
-    /// # Errors
-    /// If the file ends before, or it is not UTF-8.
     pub(super) fn text(&mut self) -> Result<String, Error> {
         let length = self.count(1)?;
         let bytes = self.bytes(length)?;
         String::from_utf8(bytes).map_err(|_| self.fault("holds a text that is not UTF-8"))
     }
 
-    /// A text that names something.
-    ///
-    /// # Errors
-    /// As [`Self::text`], and if it is empty, very long or has control characters.
+    /// A text that names something: not empty, not very long, without control characters.
     pub(super) fn name(&mut self) -> Result<String, Error> {
         let name = self.text()?;
         if name.is_empty() || name.len() > MOST_NAME || name.contains(char::is_control) {
@@ -86,9 +72,6 @@ impl<'a> Cursor<'a> {
     }
 
     /// A number of items, each of which takes at least `least` bytes.
-    ///
-    /// # Errors
-    /// If the rest of the file is too short for that many.
     pub(super) fn count(&mut self, least: usize) -> Result<usize, Error> {
         let count = self.u64()?;
         let bytes = count.checked_mul(least as u64);
@@ -100,9 +83,6 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next bytes.
-    ///
-    /// # Errors
-    /// If the file ends before.
     pub(super) fn bytes(&mut self, length: usize) -> Result<Vec<u8>, Error> {
         if length as u64 > self.left() {
             return Err(self.too_long(&format!("{length} bytes")));

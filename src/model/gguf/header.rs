@@ -1,7 +1,6 @@
 //! The header of a GGUF file: metadata, and where the tensors are.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 
 use super::cursor::Cursor;
 use super::metadata::{Metadata, MetadataList, MetadataValue, ScalarKind, Scalars};
@@ -76,17 +75,16 @@ impl StoredTensor {
 
 impl Header {
     /// Reads the header of a file.
-    ///
-    /// # Errors
-    /// One sentence that says what is wrong with it.
     pub(super) fn read(file: &OpenFile) -> Result<Self, Error> {
         let mut cursor = Cursor::new(file)?;
         read_version(file, &mut cursor)?;
         let tensors = cursor.count(LEAST_ENTRY)?;
         let pairs = cursor.count(LEAST_PAIR)?;
-        let metadata = Metadata::new(file.path(), read_metadata(&mut cursor, pairs)?);
+        let values = read_named(&mut cursor, pairs, ["metadata key"; 2], read_value)?;
+        let metadata = Metadata::new(file.path(), values);
         let alignment = alignment(&metadata)?;
-        let mut tensors = read_tensors(&mut cursor, tensors)?;
+        let names = ["the entry of tensor", "tensor"];
+        let mut tensors = read_named(&mut cursor, tensors, names, read_tensor)?;
         let at = cursor.at();
         let start = at.checked_next_multiple_of(alignment).unwrap_or(u64::MAX);
         for (name, tensor) in &mut tensors {
@@ -115,30 +113,32 @@ fn read_version(file: &OpenFile, cursor: &mut Cursor<'_>) -> Result<(), Error> {
     Err(file.fault(what))
 }
 
-fn read_metadata(
+/// `count` items by their names. Messages call them `kind`, and `unnamed` while the name is not
+/// known.
+fn read_named<T>(
     cursor: &mut Cursor<'_>,
-    pairs: usize,
-) -> Result<BTreeMap<String, MetadataValue>, Error> {
-    let mut values = BTreeMap::new();
-    for number in 1..=pairs {
-        cursor.enter(format!("metadata key {number} of {pairs}"));
-        let key = cursor.name()?;
-        cursor.enter(format!("metadata key {key}"));
-        let kind = cursor.u32()?;
-        let value = read_value(cursor, kind)?;
-        match values.entry(key) {
-            Entry::Vacant(place) => place.insert(value),
-            Entry::Occupied(_) => return Err(cursor.fault("occurs twice")),
-        };
+    count: usize,
+    [unnamed, kind]: [&str; 2],
+    read: fn(&mut Cursor<'_>) -> Result<T, Error>,
+) -> Result<BTreeMap<String, T>, Error> {
+    let mut items = BTreeMap::new();
+    for number in 1..=count {
+        cursor.enter(format!("{unnamed} {number} of {count}"));
+        let name = cursor.name()?;
+        cursor.enter(format!("{kind} {name}"));
+        let item = read(cursor)?;
+        if items.insert(name, item).is_some() {
+            return Err(cursor.fault("occurs twice"));
+        }
     }
-    Ok(values)
+    Ok(items)
 }
 
-fn read_value(cursor: &mut Cursor<'_>, kind: u32) -> Result<MetadataValue, Error> {
-    match kind {
+fn read_value(cursor: &mut Cursor<'_>) -> Result<MetadataValue, Error> {
+    match cursor.u32()? {
         TEXT => cursor.text().map(MetadataValue::Text),
         LIST => read_list(cursor, 1).map(MetadataValue::List),
-        _ => {
+        kind => {
             let kind = scalar(cursor, kind)?;
             let bytes = read_scalars(cursor, kind, 1)?;
             Ok(kind.value(&bytes))
@@ -191,25 +191,7 @@ fn alignment(metadata: &Metadata) -> Result<u64, Error> {
     Err(metadata.fault(ALIGNMENT_KEY, &format!("is {alignment}, which is not a power of two")))
 }
 
-/// The entries of all tensors, which start at their offsets from the first tensor so far.
-fn read_tensors(
-    cursor: &mut Cursor<'_>,
-    count: usize,
-) -> Result<BTreeMap<String, StoredTensor>, Error> {
-    let mut tensors = BTreeMap::new();
-    for number in 1..=count {
-        cursor.enter(format!("the entry of tensor {number} of {count}"));
-        let name = cursor.name()?;
-        cursor.enter(format!("tensor {name}"));
-        let tensor = read_tensor(cursor)?;
-        match tensors.entry(name) {
-            Entry::Vacant(place) => place.insert(tensor),
-            Entry::Occupied(_) => return Err(cursor.fault("occurs twice")),
-        };
-    }
-    Ok(tensors)
-}
-
+/// The entry of a tensor, which starts at its offset from the first tensor so far.
 fn read_tensor(cursor: &mut Cursor<'_>) -> Result<StoredTensor, Error> {
     let dimensions = cursor.u32()?;
     if !(1..=MOST_DIMENSIONS).contains(&dimensions) {

@@ -11,7 +11,8 @@ use crate::error::Error;
 /// within a machine word.
 const MOST: u64 = 1 << 30;
 
-/// The metadata of a file whose architecture is known.
+/// The metadata of a file whose architecture is known. A value of another type than the one that
+/// is asked for, or out of range, is an error.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Keys<'a> {
     pub(super) file: &'a GgufFile,
@@ -20,17 +21,11 @@ pub(super) struct Keys<'a> {
 
 impl<'a> Keys<'a> {
     /// A size from 1 up that the file must have.
-    ///
-    /// # Errors
-    /// If it is missing or out of range.
     pub(super) fn size(self, name: &str) -> Result<usize, Error> {
         self.optional_size(name)?.ok_or_else(|| self.fault(name, "is missing"))
     }
 
     /// A size from 1 up, or a list of equal ones: some files have one per layer.
-    ///
-    /// # Errors
-    /// If it is out of range, or the list has different ones.
     pub(super) fn optional_size(self, name: &str) -> Result<Option<usize>, Error> {
         let key = self.key(name);
         let Some(MetadataValue::List(MetadataList::Scalars(list))) = self.metadata().get(&key)
@@ -47,26 +42,17 @@ impl<'a> Keys<'a> {
     }
 
     /// A whole number, absent if it is 0.
-    ///
-    /// # Errors
-    /// If it is something else, or out of range.
     pub(super) fn nonzero(self, name: &str) -> Result<Option<usize>, Error> {
         let count = self.metadata().count(&self.key(name))?.filter(|&count| count > 0);
         count.map(|count| self.in_range(name, count)).transpose()
     }
 
     /// A finite number.
-    ///
-    /// # Errors
-    /// If it is something else.
     pub(super) fn number(self, name: &str) -> Result<Option<f64>, Error> {
         self.metadata().number(&self.key(name))
     }
 
     /// A number above 0.
-    ///
-    /// # Errors
-    /// If it is something else.
     pub(super) fn positive(self, name: &str) -> Result<Option<f64>, Error> {
         match self.number(name)? {
             Some(number) if number <= 0.0 => {
@@ -77,17 +63,11 @@ impl<'a> Keys<'a> {
     }
 
     /// A number above 0 as JSON, null where there is none.
-    ///
-    /// # Errors
-    /// If it is something else.
     pub(super) fn positive_or_null(self, name: &str) -> Result<Value, Error> {
         Ok(self.positive(name)?.map_or(Value::Null, |number| json!(number)))
     }
 
     /// A text.
-    ///
-    /// # Errors
-    /// If it is something else.
     pub(super) fn text(self, name: &str) -> Result<Option<&'a str>, Error> {
         self.metadata().text(&self.key(name))
     }

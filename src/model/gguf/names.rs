@@ -88,7 +88,8 @@ pub(super) fn may_have(architecture: &Architecture, layers: usize, name: &str) -
     let Some((part, end)) = split_end(within) else { return false };
     let is_part = |known: &LayerPart| {
         let together = part == TOGETHER && SEPARATE.contains(&known.gguf);
-        (known.gguf == part || together) && (end == "weight" || known.bias)
+        let may_end = end == "weight" || architecture.biased.contains(&known.gguf);
+        (known.gguf == part || together) && may_end
     };
     layer < layers && architecture.layer().any(is_part)
 }

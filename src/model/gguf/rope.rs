@@ -19,9 +19,6 @@ const TYPES: &str = "none, linear, yarn, longrope";
 ///
 /// Besides the types of transformers there is `factors`: each frequency is divided by its
 /// entry of the list `factors`. This is how files hold what is `llama3` in transformers.
-///
-/// # Errors
-/// If a key or a tensor is missing, invalid or not supported.
 pub(super) fn rope_parameters(keys: Keys<'_>, sizes: &Sizes) -> Result<Value, Error> {
     let own = global(keys, sizes)?;
     let Some(theta) = keys.architecture.extras.window_theta else { return Ok(own.into()) };

@@ -13,9 +13,6 @@ const WINDOW: &str = "attention.sliding_window";
 const PATTERN: &str = "attention.sliding_window_pattern";
 
 /// Adds the keys of windows.
-///
-/// # Errors
-/// If a key of the metadata is invalid or not supported.
 pub(super) fn add_windows(
     config: &mut Map<String, Value>,
     keys: Keys<'_>,

@@ -35,32 +35,17 @@ enum Ids {
 
 /// Reads `config.json`: the decoder's shape, and the tokens that begin and end a text,
 /// unless `generation`, the content of `generation_config.json`, gives these.
-///
-/// # Errors
-/// One sentence that names the file and the value at fault.
 pub(super) fn read_config(
     text: &Text,
     generation: Option<&Text>,
 ) -> Result<(Config, Marks), Error> {
     let table = text.json::<Map<String, Value>>()?;
-    let config = families::config(&ConfigKeys::new(text.file(), &table))?;
+    let config = families::config(&ConfigKeys::new(&text.file, &table))?;
     let said = generation.map(Text::json::<RawMarks>).transpose()?.unwrap_or_default();
     let other = text.json::<RawMarks>()?;
     let ids = |said: Option<Ids>, other| said.or(other).map_or_else(Vec::new, Ids::into_vec);
     let begin = ids(said.bos_token_id, other.bos_token_id).first().copied();
     Ok((config, Marks { begin, end: ids(said.eos_token_id, other.eos_token_id) }))
-}
-
-/// The `model_type` of `config.json`.
-///
-/// # Errors
-/// If it is not a text.
-pub(super) fn model_type(text: &Text) -> Result<Option<String>, Error> {
-    #[derive(Deserialize)]
-    struct ModelType {
-        model_type: Option<String>,
-    }
-    Ok(text.json::<ModelType>()?.model_type)
 }
 
 impl Marks {

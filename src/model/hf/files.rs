@@ -8,14 +8,14 @@ use sha2::{Digest, Sha256};
 
 use crate::error::Error;
 use crate::input::read_whole;
-use crate::model::files::{fault, open, unreadable};
+use crate::model::files::{open, unreadable};
 
 /// A file that is read once and as a whole, so the bytes that are used are the bytes
 /// that are hashed.
 #[derive(Debug)]
 pub(super) struct Text {
-    file: PathBuf,
-    bytes: Vec<u8>,
+    pub(super) file: PathBuf,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Text {
@@ -28,20 +28,7 @@ impl Text {
         Ok(Self { file, bytes })
     }
 
-    /// The path.
-    pub(super) fn file(&self) -> &Path {
-        &self.file
-    }
-
-    /// The content.
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
     /// The content as JSON.
-    ///
-    /// # Errors
-    /// If it is not JSON, lacks a key, or a key has a value of another type.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.bytes).map_err(|error| {
             let place = self.culprit::<T>().map_or_else(String::new, |key| format!("{key}: "));
@@ -78,7 +65,7 @@ impl Text {
 
     /// The error for a fault in this file.
     pub(super) fn fault(&self, what: impl AsRef<str>) -> Error {
-        fault(&self.file, what)
+        Error::file(&self.file, what.as_ref())
     }
 }
 

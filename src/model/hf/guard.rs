@@ -9,9 +9,9 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The result of `call`; a panic becomes an error with its message, and nothing
-/// is printed.
-pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
+/// The result of `call`; a panic becomes an error with its message, as an error does, and
+/// nothing is printed.
+pub(super) fn guarded<T, E: ToString>(call: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let usual = panic::take_hook();
@@ -24,9 +24,12 @@ pub(super) fn guarded<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     let before = GUARDED.replace(true);
     let result = panic::catch_unwind(AssertUnwindSafe(call));
     GUARDED.set(before);
-    result.map_err(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked");
-        text.lines().next().unwrap_or_default().to_owned()
-    })
+    match result {
+        Ok(result) => result.map_err(|error| error.to_string()),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str);
+            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(text.unwrap_or("it panicked").lines().next().unwrap_or_default().to_owned())
+        }
+    }
 }

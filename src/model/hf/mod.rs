@@ -8,12 +8,14 @@ mod guard;
 mod tokenizer;
 mod weights;
 
+#[cfg(feature = "harness")]
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
 pub(super) use self::config::Marks;
-use self::config::{model_type, read_config};
+use self::config::read_config;
 use self::files::Text;
 pub(super) use self::tokenizer::{Dialect, HfTokenizer};
 use self::weights::Safetensors;
@@ -34,48 +36,23 @@ use crate::input::is_there;
 /// Weights may be stored as f32, f16 or bf16; their type in memory is a setting. No
 /// memory is allocated based on a number in a file until the lengths of the weights'
 /// files have confirmed that number.
-///
-/// # Errors
-/// One sentence that names the file and value at fault.
 pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
-    let Source { path, revision, settings } = source;
-    let Headers { config, codec, folder, .. } =
+    let Source { path, settings, .. } = source;
+    let Headers { config, codec, folder } =
         Headers::read(Path::new(path), settings.special_tokens)?;
-    let checkpoint = Checkpoint {
-        name: path.clone(),
-        revision: revision.clone(),
-        vocab: codec.vocab(),
-        eos: codec.ends().to_vec(),
-        unused: codec.unused(),
-        tokenizer_sha256: codec.fingerprint(),
-        config,
-    };
-    let model = checkpoint.build(settings, &folder)?;
+    let model = codec.checkpoint(source, config).build(settings, &folder)?;
     Ok(Loaded { model, codec: Box::new(codec) })
 }
 
 /// Describes the model in a folder without reading its weights.
-///
-/// # Errors
-/// As [`load`].
 #[cfg(feature = "harness")]
 pub(super) fn summarise(folder: &Path) -> Result<ModelSummary, Error> {
-    let Headers { family, codec, folder, .. } = Headers::read(folder, false)?;
-    let stored = folder.weights.stored();
-    Ok(ModelSummary {
-        family,
-        parameters: stored.weights,
-        bytes: stored.bytes,
-        dtype: stored.dtype,
-        vocab: codec.vocab(),
-        tokenizer_sha256: codec.fingerprint(),
-    })
+    let Headers { config, codec, folder: Folder { weights, .. } } = Headers::read(folder, false)?;
+    Ok(codec.summary(config, weights.bytes(), weights.tensors()))
 }
 
 /// A model of which everything but the weights has been read and checked.
 struct Headers {
-    #[cfg_attr(not(feature = "harness"), expect(dead_code))]
-    family: String,
     config: Config,
     codec: HfTokenizer,
     folder: Folder,
@@ -95,11 +72,47 @@ impl Headers {
         // As in transformers 5, a head in the file counts, even if the configuration says otherwise.
         config.tied &= !weights.has(&config.head().0);
         config.tensors().try_for_each(|(tensor, shape)| weights.check(&tensor, &shape))?;
-        let family = model_type(&config_text)?.unwrap_or_default();
         let mut texts = Sha256::new();
         let files = [Some(config_text), Some(tokenizer), generation];
         files.iter().flatten().for_each(|text| text.add_to(&mut texts));
-        Ok(Self { family, config, codec, folder: Folder { texts, weights } })
+        Ok(Self { config, codec, folder: Folder { texts, weights } })
+    }
+}
+
+impl HfTokenizer {
+    /// The checkpoint that `source` names, with this tokenizer.
+    pub(super) fn checkpoint(&self, source: &Source, config: Config) -> Checkpoint {
+        Checkpoint {
+            name: source.path.clone(),
+            revision: source.revision.clone(),
+            vocab: self.vocab(),
+            eos: self.ends().to_vec(),
+            unused: self.unused(),
+            tokenizer_sha256: self.fingerprint(),
+            config,
+        }
+    }
+
+    /// Describes a model with this tokenizer whose files have `bytes` bytes; `tensors` are their
+    /// types and numbers of weights.
+    #[cfg(feature = "harness")]
+    pub(super) fn summary(
+        &self,
+        config: Config,
+        bytes: u64,
+        tensors: impl Iterator<Item = (String, u64)>,
+    ) -> ModelSummary {
+        let mut weights = BTreeMap::new();
+        tensors.for_each(|(dtype, number)| *weights.entry(dtype).or_insert(0) += number);
+        let most = weights.iter().max_by_key(|(_, number)| **number);
+        ModelSummary {
+            family: config.model_type,
+            parameters: weights.values().sum(),
+            bytes,
+            dtype: most.map_or_else(String::new, |(dtype, _)| dtype.to_lowercase()),
+            vocab: self.vocab(),
+            tokenizer_sha256: self.fingerprint(),
+        }
     }
 }
 

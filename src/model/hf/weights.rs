@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use half::{bf16, f16};
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde::Deserialize;
@@ -44,17 +43,6 @@ struct Stored {
     tensors: Metadata,
 }
 
-/// What the files of a folder store.
-#[cfg(feature = "harness")]
-pub(super) struct StoredWeights {
-    /// Number of weights.
-    pub(super) weights: u64,
-    /// Bytes of the files.
-    pub(super) bytes: u64,
-    /// The type of most weights.
-    pub(super) dtype: String,
-}
-
 #[derive(Deserialize)]
 struct Index {
     weight_map: BTreeMap<String, String>,
@@ -63,9 +51,6 @@ struct Index {
 impl Safetensors {
     /// Opens the weights of `folder`: `model.safetensors`, or else what
     /// `model.safetensors.index.json` names.
-    ///
-    /// # Errors
-    /// If there are none, or a file is damaged.
     pub(super) fn open(folder: &Path) -> Result<Self, Error> {
         let read = RefCell::default();
         let whole = folder.join(WHOLE);
@@ -84,9 +69,6 @@ impl Safetensors {
     }
 
     /// Checks that a tensor of this shape is there.
-    ///
-    /// # Errors
-    /// If it is missing or has another shape; the sentence names file and tensor.
     pub(super) fn check(&self, name: &str, shape: &[usize]) -> Result<(), Error> {
         self.find(name, shape).map(drop)
     }
@@ -99,7 +81,7 @@ impl Safetensors {
     /// A tensor in f32, of any stored type, row by row.
     ///
     /// # Errors
-    /// As [`Self::check`], and if it has an unsupported type, contains NaN or infinity,
+    /// If it is missing, has another shape or an unsupported type, contains NaN or infinity,
     /// or cannot be read.
     pub(super) fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
         let (stored, info) = self.find(name, shape)?;
@@ -113,11 +95,7 @@ impl Safetensors {
 
     /// The type of a tensor.
     pub(super) fn kind(&self, name: &str) -> TensorKind {
-        match self.info(name).map(|info| info.dtype) {
-            Some(Dtype::F16) => TensorKind::F16,
-            Some(Dtype::BF16) => TensorKind::Bf16,
-            _ => TensorKind::F32,
-        }
+        self.info(name).and_then(|info| kind_of(info.dtype)).unwrap_or(TensorKind::F32)
     }
 
     /// What the headers say of a tensor.
@@ -145,20 +123,17 @@ impl Safetensors {
         Ok(())
     }
 
-    /// What the files store, by their headers.
+    /// The types of all tensors, with their numbers of weights.
     #[cfg(feature = "harness")]
-    pub(super) fn stored(&self) -> StoredWeights {
-        let mut weights = BTreeMap::<String, u64>::new();
-        for info in self.files.iter().flat_map(|stored| stored.tensors.tensors().into_values()) {
-            let number = info.shape.iter().map(|&n| n as u64).product::<u64>();
-            *weights.entry(info.dtype.to_string().to_lowercase()).or_default() += number;
-        }
-        let most = weights.iter().max_by_key(|(_, number)| **number);
-        StoredWeights {
-            dtype: most.map_or_else(String::new, |(dtype, _)| dtype.clone()),
-            weights: weights.values().sum(),
-            bytes: self.files.iter().map(|stored| stored.file.length()).sum(),
-        }
+    pub(super) fn tensors(&self) -> impl Iterator<Item = (String, u64)> {
+        let infos = self.files.iter().flat_map(|stored| stored.tensors.tensors().into_values());
+        infos.map(|info| (info.dtype.to_string(), info.shape.iter().map(|&n| n as u64).product()))
+    }
+
+    /// Bytes of the files.
+    #[cfg(feature = "harness")]
+    pub(super) fn bytes(&self) -> u64 {
+        self.files.iter().map(|stored| stored.file.length()).sum()
     }
 
     fn find(&self, name: &str, shape: &[usize]) -> Result<(&Stored, &TensorInfo), Error> {
@@ -189,7 +164,7 @@ impl Stored {
             ErrorKind::UnexpectedEof => ends(),
             _ => file.failed(&e),
         };
-        let mut from = file.rewound()?;
+        let mut from = file.from(0)?;
         from.read_exact(&mut header).map_err(fail)?;
         let length = header.iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
         if length > MOST_HEADER.min(file.length().saturating_sub(PREFIX as u64)) {
@@ -211,36 +186,30 @@ impl Stored {
 
     /// Reads a tensor, and hashes what it reads.
     fn tensor(&self, name: &str, info: &TensorInfo) -> Result<(Vec<f32>, [u8; 32]), Error> {
-        let widen: fn(&[u8], &mut Vec<f32>) = match info.dtype {
-            Dtype::F32 => |bytes, to| widened(bytes, f32::from_le_bytes, to),
-            Dtype::F16 => |bytes, to| widened(bytes, |b| f16::from_le_bytes(b).to_f32(), to),
-            Dtype::BF16 => |bytes, to| widened(bytes, |b| bf16::from_le_bytes(b).to_f32(), to),
-            found => {
-                let what =
-                    format!("tensor {name} is of type {found}; supported are: f32, f16, bf16");
-                return Err(self.file.fault(what));
-            }
+        let Some(kind) = kind_of(info.dtype) else {
+            let found = info.dtype;
+            let what = format!("tensor {name} is of type {found}; supported are: f32, f16, bf16");
+            return Err(self.file.fault(what));
         };
         let (start, end) = info.data_offsets;
         let place = ((self.header.len() + start) as u64, (end - start) as u64);
         let mut tensor = Vec::with_capacity(info.shape.iter().product());
-        let hash = self.file.hashed(place, size_of::<f32>(), |piece| widen(piece, &mut tensor))?;
+        let unit = kind.bytes();
+        let hash = self.file.hashed(place, unit, |piece| kind.dequantise(piece, &mut tensor))?;
         Ok((tensor, hash))
     }
 }
 
-/// The files that hold the weights of `folder`, whether they are there or not.
+/// The names of the files that hold the weights of `folder`, whether they are there or not.
 ///
 /// # Errors
 /// If `model.safetensors.index.json` is damaged, or missing as well as `model.safetensors`.
-pub(in crate::model) fn weight_files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let whole = folder.join(WHOLE);
-    if is_there(&whole) {
-        return Ok(vec![whole]);
+pub(in crate::model) fn weight_files(folder: &Path) -> Result<Vec<String>, Error> {
+    if is_there(&folder.join(WHOLE)) {
+        return Ok(vec![WHOLE.to_owned()]);
     }
     let (index, weight_map) = read_index(folder)?;
-    let names = shard_names(&index, &weight_map)?;
-    Ok(names.iter().map(|name| folder.join(name)).collect())
+    Ok(shard_names(&index, &weight_map)?.into_iter().cloned().collect())
 }
 
 /// The list of shards, and the shard of each tensor.
@@ -265,7 +234,12 @@ fn shard_names<'m>(
     }
 }
 
-/// Appends stored weights, converted to f32.
-fn widened<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f32, to: &mut Vec<f32>) {
-    to.extend(bytes.as_chunks().0.iter().map(|&weight| value(weight)));
+/// How weights of a type are stored; `None` if it is not supported.
+fn kind_of(dtype: Dtype) -> Option<TensorKind> {
+    match dtype {
+        Dtype::F32 => Some(TensorKind::F32),
+        Dtype::F16 => Some(TensorKind::F16),
+        Dtype::BF16 => Some(TensorKind::Bf16),
+        _ => None,
+    }
 }

@@ -23,15 +23,6 @@ pub struct HubCache {
     root: PathBuf,
 }
 
-/// What a cache holds of a repository.
-#[derive(Debug)]
-pub(super) enum Lookup {
-    /// This revision.
-    Found(Snapshot),
-    /// Not this revision: a clause says why.
-    Absent(String),
-}
-
 impl HubCache {
     /// The cache of the environment: `$HF_HUB_CACHE`, `$HF_HOME/hub`,
     /// `$XDG_CACHE_HOME/huggingface/hub` or `~/.cache/huggingface/hub`; none without a home.
@@ -45,7 +36,9 @@ impl HubCache {
         let folder = |key| folder_of(variable(key)?, home.as_deref());
         let root = folder("HF_HUB_CACHE")
             .or_else(|| folder("HUGGINGFACE_HUB_CACHE"))
-            .or_else(|| hugging_face_home(&folder, home.as_deref()).map(|home| home.join("hub")));
+            .or_else(|| Some(folder("HF_HOME")?.join("hub")))
+            .or_else(|| Some(folder("XDG_CACHE_HOME")?.join("huggingface/hub")))
+            .or_else(|| Some(home.as_deref()?.join(".cache/huggingface/hub")));
         root.map(Self::at)
     }
 
@@ -62,11 +55,11 @@ impl HubCache {
     /// Looks up the revision of a name.
     ///
     /// # Errors
-    /// If a file of the cache is damaged.
-    pub(super) fn find(&self, name: &HubName) -> Result<Lookup, Error> {
-        let repo = self.folder(name.repo());
+    /// If it is not there, or a file of the cache is damaged.
+    pub(super) fn find<'n>(&self, name: &'n HubName) -> Result<Snapshot<'n>, Error> {
+        let repo = self.folder(&name.repo);
         let absent = |what: &str| {
-            Ok(Lookup::Absent(format!("the Hugging Face cache {} {what}", self.root.display())))
+            Err(name.absent(&format!("the Hugging Face cache {} {what}", self.root.display())))
         };
         if !repo.is_dir() {
             return absent("does not hold it");
@@ -81,12 +74,12 @@ impl HubCache {
                 return absent(&format!("holds no revision {revision} of it{hint}"));
             }
         };
-        let snapshot = Snapshot::new(repo, self.root.join("blobs"), commit);
+        let snapshot = Snapshot { name, repo, shared: self.root.join("blobs"), commit };
         if !snapshot.folder().is_dir() {
-            let commit = snapshot.commit();
+            let commit = &snapshot.commit;
             return absent(&format!("holds no file of its revision {revision} (commit {commit})"));
         }
-        Ok(Lookup::Found(snapshot))
+        Ok(snapshot)
     }
 
     /// The names of all that it holds: every repository by its branches and tags, and by
@@ -112,15 +105,6 @@ impl HubCache {
         revisions.extend(commits.into_iter().filter(|c| is_commit(c) && !named.contains(c)));
         revisions
     }
-}
-
-/// The folder with the user's token and, by default, the cache.
-fn hugging_face_home(
-    folder: &dyn Fn(&'static str) -> Option<PathBuf>,
-    home: Option<&Path>,
-) -> Option<PathBuf> {
-    let caches = || folder("XDG_CACHE_HOME").or_else(|| Some(home?.join(".cache")));
-    folder("HF_HOME").or_else(|| Some(caches()?.join("huggingface")))
 }
 
 /// The folder that a variable names, where `~` stands for the home; none if it is empty.

@@ -21,9 +21,11 @@ const PATH_CHARACTERS: &str = "letters, digits and . _ - + / without empty parts
 /// A model on the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HubName {
-    repo: String,
+    /// `owner/name`.
+    pub(super) repo: String,
     revision: Option<String>,
-    file: Option<HubFile>,
+    /// None if the folder is meant.
+    pub(super) file: Option<HubFile>,
 }
 
 /// The GGUF file of a repository that is meant.
@@ -74,23 +76,13 @@ impl HubName {
         Self { file: Some(HubFile::Path(path.to_owned())), ..self }
     }
 
-    /// `owner/name`.
-    pub(super) fn repo(&self) -> &str {
-        &self.repo
-    }
-
     /// The branch, tag or commit.
     pub(super) fn revision(&self) -> &str {
         self.revision.as_deref().unwrap_or(DEFAULT_REVISION)
     }
 
-    /// The GGUF file; none if the folder is meant.
-    pub(super) fn file(&self) -> Option<&HubFile> {
-        self.file.as_ref()
-    }
-
     /// The command of the hub's own tool that downloads it.
-    pub(super) fn command(&self) -> String {
+    fn command(&self) -> String {
         let mut command = format!("hf download {}", self.repo);
         match &self.file {
             Some(HubFile::Path(path)) => command += &format!(" {path}"),
@@ -101,6 +93,14 @@ impl HubName {
             command += &format!(" --revision {revision}");
         }
         command
+    }
+
+    /// The error for a model that is not in the cache, or not all of it.
+    pub(super) fn absent(&self, why: &str) -> Error {
+        let command = self.command();
+        Error::setting(format!(
+            "model {self}: there is no such folder, and {why}: `{command}` downloads it"
+        ))
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::gguf;
-use super::name::HubFile;
+use super::name::{HubFile, HubName};
 use super::walk::paths_below;
 use crate::error::Error;
 use crate::model::hf::weight_files;
@@ -19,35 +19,18 @@ const WEIGHTS: [&str; 2] = ["model.safetensors", "model.safetensors.index.json"]
 /// Ends of the names of files that loaders read.
 const READ: [&str; 3] = [".json", ".jinja", ".safetensors"];
 
-/// A commit of a repository.
+/// The commit of a repository that a name means.
 #[derive(Debug)]
-pub(super) struct Snapshot {
-    repo: PathBuf,
+pub(super) struct Snapshot<'n> {
+    pub(super) name: &'n HubName,
+    /// The folder of the repository.
+    pub(super) repo: PathBuf,
     /// Where several repositories keep equal files.
-    shared: PathBuf,
-    commit: String,
+    pub(super) shared: PathBuf,
+    pub(super) commit: String,
 }
 
-/// What a snapshot has of the model that a name means.
-#[derive(Debug)]
-pub(super) enum Holding {
-    /// All of it, at this path.
-    Whole(PathBuf),
-    /// Not all: a clause says what is missing.
-    Partly(String),
-}
-
-impl Snapshot {
-    /// A commit of the repository in the folder `repo`.
-    pub(super) fn new(repo: PathBuf, shared: PathBuf, commit: String) -> Self {
-        Self { repo, shared, commit }
-    }
-
-    /// The commit.
-    pub(super) fn commit(&self) -> &str {
-        &self.commit
-    }
-
+impl Snapshot<'_> {
     /// The folder with its files.
     pub(super) fn folder(&self) -> PathBuf {
         self.repo.join("snapshots").join(&self.commit)
@@ -60,80 +43,62 @@ impl Snapshot {
         paths
     }
 
-    /// Where it holds a GGUF file, or the folder of the model.
+    /// Where the model is that the name means: a GGUF file, or the folder.
     ///
     /// # Errors
-    /// If a link leads out of the cache, several GGUF files match, or only GGUF files are
-    /// there and none was named.
-    pub(super) fn holds(&self, file: Option<&HubFile>) -> Result<Holding, Error> {
-        match file {
-            Some(file) => self.holds_gguf(file),
-            None => self.holds_folder(),
+    /// If a file of it is missing, a link leads out of the cache, several GGUF files match, or
+    /// only GGUF files are there and none was named.
+    pub(super) fn model(&self) -> Result<PathBuf, Error> {
+        match &self.name.file {
+            Some(file) => self.gguf(file),
+            None => self.whole(),
         }
     }
 
-    fn holds_gguf(&self, file: &HubFile) -> Result<Holding, Error> {
-        let paths = self.gguf_files();
-        let shards = match gguf::choose(&paths, file) {
-            Ok(Some(shards)) => shards,
-            Ok(None) => return Ok(self.lacks(&gguf::none(&paths, file))),
-            Err(what) => return Err(Error::file(&self.folder(), what)),
-        };
-        for shard in &shards {
-            if let Some(what) = self.fault_of(shard)? {
-                return Ok(self.lacks(&what));
-            }
-        }
-        Ok(Holding::Whole(shards.first().map_or_else(|| self.folder(), |f| self.folder().join(f))))
+    fn gguf(&self, file: &HubFile) -> Result<PathBuf, Error> {
+        let (folder, paths) = (self.folder(), self.gguf_files());
+        let shards = gguf::choose(&paths, file).map_err(|what| Error::file(&folder, what))?;
+        let shards = shards.ok_or_else(|| self.lacks(&gguf::none(&paths, file)))?;
+        shards.iter().try_for_each(|shard| self.check(shard))?;
+        Ok(shards.first().map_or_else(|| folder.clone(), |first| folder.join(first)))
     }
 
-    fn holds_folder(&self) -> Result<Holding, Error> {
+    fn whole(&self) -> Result<PathBuf, Error> {
         let folder = self.folder();
         let paths = paths_below(&folder);
         let is_there = |file: &&str| paths.iter().any(|path| path == file);
-        let ggufs = paths.iter().filter(|path| is_gguf(path)).map(String::as_str);
-        let ggufs = ggufs.collect::<Vec<_>>();
+        let ggufs = self.gguf_files();
         if !WEIGHTS.iter().any(&is_there) && !ggufs.is_empty() {
             let what = "holds GGUF files: add the one that is meant to the name, as in";
             return Err(Error::file(&folder, format!("{what} :{}", ggufs.join(" or :"))));
         }
         let read = |path: &&String| READ.iter().any(|end| path.ends_with(end));
         for path in paths.iter().filter(|path| !path.contains('/')).filter(read) {
-            if let Some(what) = self.fault_of(path)? {
-                return Ok(self.lacks(&what));
-            }
+            self.check(path)?;
         }
         // What lies there in another format than ours, its loader explains better.
         let stands_in = |ends: &[&str]| paths.iter().any(|p| ends.iter().any(|e| p.ends_with(e)));
         if stands_in(&["tokenizer.model", ".bin", ".pth"]) {
-            return Ok(Holding::Whole(folder));
+            return Ok(folder);
         }
         let weights = WEIGHTS.iter().find(|file| is_there(file));
         let missing = NEEDED.iter().find(|file| !is_there(file));
         if let Some(file) = missing.or(weights.is_none().then_some(&WEIGHTS[0])) {
-            return Ok(self.lacks(&format!("{file} is missing")));
+            return Err(self.lacks(&format!("{file} is missing")));
         }
-        for file in weight_files(&folder)? {
-            let name = file.file_name().unwrap_or_default().to_string_lossy();
-            if let Some(what) = self.fault_of(&name)? {
-                return Ok(self.lacks(&what));
-            }
-        }
-        Ok(Holding::Whole(folder))
+        weight_files(&folder)?.iter().try_for_each(|file| self.check(file))?;
+        Ok(folder)
     }
 
-    /// What is wrong with a file: it is missing, or its blob is.
-    ///
-    /// # Errors
-    /// If it is a link that leads out of the cache, or no regular file.
-    fn fault_of(&self, path: &str) -> Result<Option<String>, Error> {
+    /// Checks that a file is there with its content, and that no link leads out of the cache.
+    fn check(&self, path: &str) -> Result<(), Error> {
         let file = self.folder().join(path);
         let real = match fs::canonicalize(&file) {
             Ok(real) => real,
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 let link = file.symlink_metadata().is_ok();
                 let what = if link { "has lost its content" } else { "is missing" };
-                return Ok(Some(format!("{path} {what}")));
+                return Err(self.lacks(&format!("{path} {what}")));
             }
             Err(e) => return Err(Error::file(&file, format!("cannot be read: {e}"))),
         };
@@ -145,10 +110,10 @@ impl Snapshot {
         if !real.is_file() {
             return Err(Error::file(&file, "not a regular file"));
         }
-        Ok(None)
+        Ok(())
     }
 
-    fn lacks(&self, what: &str) -> Holding {
-        Holding::Partly(format!("{what} in {}", self.folder().display()))
+    fn lacks(&self, what: &str) -> Error {
+        self.name.absent(&format!("{what} in {}", self.folder().display()))
     }
 }

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::angles::RowAngles;
 use super::attention_kernels::{Exponentials, Rotated, Tail};
-use super::elementwise::{Capped, NormedInPlace};
+use super::elementwise::{Capped, Normed};
 use super::head::Head;
 use super::matrix::{CacheTiles, Chunk, Rows, Sums, in_groups};
 use super::query_block::{OwnRows, PassToken, QueryBlock, RowGroup, sees};
@@ -76,7 +76,7 @@ impl Attention<'_> {
         // SAFETY: guaranteed by the caller.
         let x = unsafe { self.qkv.write(self.place(row, head)) };
         if let Some(weights) = norm {
-            self.isa.run(NormedInPlace { x: &mut *x, weights, eps: self.config.norm_eps });
+            self.isa.run(Normed { x: &mut *x, weights, eps: self.config.norm_eps });
         }
         if let Some(angles) = self.angles {
             let (cos, sin) = angles.row(self.group.first + row);
@@ -171,7 +171,7 @@ impl Attention<'_> {
         let rows = Rows { count: queries.len(), words: bytemuck::cast_slice(packed) };
         let (begin, end) = (slots.start / LANES, slots.end.div_ceil(LANES));
         let (first, all) = (begin - block.from / LANES, block.tiles());
-        for part in parts(end - begin, cached.key_tiles_at_once()) {
+        for part in parts(end - begin, cached.tiles_at_once(dim)) {
             let tiles = begin - before / LANES + part.start..begin - before / LANES + part.end;
             // SAFETY: guaranteed by the caller.
             let lines = unsafe { cached.keys(self.isa, tiles, wide) };
@@ -226,7 +226,7 @@ impl Attention<'_> {
         in_groups(self.isa, (count, used), weights, |query| &scores[query * stride..][..used]);
         let rows = Rows { count, words: bytemuck::cast_slice(weights) };
         let tiles = self.config.head_dim.div_ceil(LANES);
-        for part in parts(tiles, base.value_tiles_at_once(used)) {
+        for part in parts(tiles, base.tiles_at_once(used)) {
             let tiles = part.len();
             // SAFETY: guaranteed by the caller.
             let (lines, stride) =
@@ -260,7 +260,7 @@ impl Attention<'_> {
         let count = queries.len();
         in_groups(self.isa, (count, used), weights, |i| &weights_of(queries.start + i)[..used]);
         let rows = Rows { count, words: bytemuck::cast_slice(weights) };
-        for part in parts(dim.div_ceil(LANES), cached.value_tiles_at_once(reach - from)) {
+        for part in parts(dim.div_ceil(LANES), cached.tiles_at_once(reach - from)) {
             begun.clear();
             if !shared.is_empty() {
                 let of = |tile: usize| &shared[tile * all..][queries.clone()];

@@ -23,10 +23,9 @@ pub(super) fn passes(lengths: &[usize], most: usize) -> Vec<Vec<PassRows>> {
             }
             let rows = begin..length.min(begin + left);
             (begin, left) = (rows.end, left - rows.len());
-            passes
-                .last_mut()
-                .into_iter()
-                .for_each(|pass| pass.push(PassRows { sequence, rows: rows.clone() }));
+            if let Some(pass) = passes.last_mut() {
+                pass.push(PassRows { sequence, rows });
+            }
         }
     }
     passes.retain(|pass| !pass.is_empty());

@@ -5,10 +5,9 @@ use crate::model::decoder::Activation;
 
 /// Divides a row by its root mean square and multiplies it by the weights of a norm.
 pub(super) struct Normed<'a> {
-    pub x: &'a [f32],
+    pub x: &'a mut [f32],
     pub weights: &'a [f32],
     pub eps: f32,
-    pub to: &'a mut [f32],
 }
 
 impl Kernel for Normed<'_> {
@@ -16,36 +15,12 @@ impl Kernel for Normed<'_> {
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let scale = inverse_rms(isa, self.x, self.eps);
-        for ((to, x), weight) in self.to.iter_mut().zip(self.x).zip(self.weights) {
-            *to = x * scale * weight;
-        }
-    }
-}
-
-/// The same in place.
-pub(super) struct NormedInPlace<'a> {
-    pub x: &'a mut [f32],
-    pub weights: &'a [f32],
-    pub eps: f32,
-}
-
-impl Kernel for NormedInPlace<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<I: Isa>(self, isa: I) {
-        let scale = inverse_rms(isa, self.x, self.eps);
+        let mean = math::sum_of_squares(isa, self.x) / self.x.len() as f32;
+        let scale = 1.0 / (mean + self.eps).sqrt();
         for (x, weight) in self.x.iter_mut().zip(self.weights) {
             *x = *x * scale * weight;
         }
     }
-}
-
-#[inline(always)]
-fn inverse_rms<I: Isa>(isa: I, x: &[f32], eps: f32) -> f32 {
-    let mean = math::sum_of_squares(isa, x) / x.len() as f32;
-    1.0 / (mean + eps).sqrt()
 }
 
 /// `activation(gate) · up`.

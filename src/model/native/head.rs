@@ -111,15 +111,9 @@ impl Head {
         unsafe { self.put(slot, key, value) }
     }
 
-    /// Tiles of slots whose keys are read at once.
-    pub(super) fn key_tiles_at_once(&self) -> usize {
-        let tile = self.keys.stride() * size_of::<WideLine>();
-        if self.scales.is_some() { (AT_ONCE / tile).max(1) } else { usize::MAX }
-    }
-
-    /// Tiles of sixteen numbers whose values are read at once, of `slots` slots.
-    pub(super) fn value_tiles_at_once(&self, slots: usize) -> usize {
-        let tile = slots.max(1) * size_of::<WideLine>();
+    /// Tiles of `lines` lines that are read at once.
+    pub(super) fn tiles_at_once(&self, lines: usize) -> usize {
+        let tile = lines.max(1) * size_of::<WideLine>();
         if self.scales.is_some() { (AT_ONCE / tile).max(1) } else { usize::MAX }
     }
 

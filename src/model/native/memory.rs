@@ -4,6 +4,7 @@
 //! matrices too.
 
 use std::io;
+use std::ops::Range;
 
 use bytemuck::Pod;
 use memmap2::{Mmap, MmapMut};
@@ -24,12 +25,9 @@ pub(super) struct Builder {
     used: usize,
 }
 
-/// Where an array lies in the memory.
+/// The bytes of an array in the memory.
 #[derive(Debug)]
-pub(super) struct Part {
-    at: usize,
-    bytes: usize,
-}
+pub(super) struct Part(Range<usize>);
 
 /// Bytes that an array takes in the memory.
 pub(super) fn bytes_of<T>(len: usize) -> usize {
@@ -38,9 +36,6 @@ pub(super) fn bytes_of<T>(len: usize) -> usize {
 
 impl Builder {
     /// Memory for parts of `bytes` bytes in all.
-    ///
-    /// # Errors
-    /// If the system cannot provide the memory.
     pub(super) fn new(bytes: usize) -> Result<Self, Error> {
         let fail = |e| Error::engine(format!("cannot allocate {bytes} bytes for weights: {e}"));
         Ok(Self { map: large_pages(bytes).map_err(fail)?, used: 0 })
@@ -48,16 +43,12 @@ impl Builder {
 
     /// The next array, to be filled.
     pub(super) fn take<T: Pod>(&mut self, len: usize) -> (Part, &mut [T]) {
-        let part = Part { at: self.used, bytes: len * size_of::<T>() };
-        let range = part.range();
+        let bytes = self.used..self.used + len * size_of::<T>();
         self.used += bytes_of::<T>(len);
-        (part, bytemuck::cast_slice_mut(&mut self.map[range]))
+        (Part(bytes.clone()), bytemuck::cast_slice_mut(&mut self.map[bytes]))
     }
 
     /// The memory, from now on only read.
-    ///
-    /// # Errors
-    /// If the system cannot make it read-only.
     pub(super) fn finish(self) -> Result<Memory, Error> {
         debug_assert_eq!(self.used.max(1), self.map.len(), "the size was computed before");
         let fail =
@@ -67,28 +58,21 @@ impl Builder {
 }
 
 impl Part {
-    /// Bytes of the array.
+    /// Number of bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn range(&self) -> std::ops::Range<usize> {
-        self.at..self.at + self.bytes
+        self.0.len()
     }
 }
 
 impl Memory {
     /// The array in a part, which must be of this type.
     pub(super) fn get<T: Pod>(&self, part: &Part) -> &[T] {
-        bytemuck::cast_slice(&self.0[part.range()])
+        bytemuck::cast_slice(&self.0[part.0.clone()])
     }
 }
 
 /// At least `bytes` bytes of zeros in large pages: with pages of 4 KiB, reading all
 /// weights in sequence would spend its time on page lookups.
-///
-/// # Errors
-/// If the system cannot provide the memory.
 pub(crate) fn large_pages(bytes: usize) -> io::Result<MmapMut> {
     let map = MmapMut::map_anon(bytes.max(1))?;
     #[cfg(target_os = "linux")]

@@ -67,9 +67,6 @@ const TRIED_CONTEXT: usize = 64;
 
 impl Native {
     /// Packs the weights from `tensors`, by their names in a checkpoint.
-    ///
-    /// # Errors
-    /// Those of `tensors`, and if memory cannot be allocated.
     pub(super) fn load(
         info: ModelInfo,
         config: Config,

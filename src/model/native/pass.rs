@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 
 use super::Native;
 use super::attention::{Attention, Scratch};
-use super::elementwise::{Capped, Gated, Normed, NormedInPlace};
+use super::elementwise::{Capped, Gated, Normed};
 use super::matrix::{Finish, multiply_together};
 use super::query_block::{PassToken, RowGroup};
 use super::weights::{LayerWeights, Linear};
@@ -73,8 +73,9 @@ impl Hand<'_, '_> {
     fn run(&mut self) -> Result<(), Away> {
         let Pass { model, space, rows, wanted, .. } = self.pass;
         for (number, layer) in model.weights.layers.iter().enumerate() {
-            let norms = &layer.norms;
-            self.pack(&space.x, norms.before_attention.as_deref(), &layer.qkv, rows, |row| row)?;
+            let [before_attention, after_attention, before_mlp, after_mlp] =
+                layer.norms.each_ref().map(Option::as_deref);
+            self.pack(&space.x, before_attention, &layer.qkv, rows, |row| row)?;
             self.store(&layer.qkv, rows, &space.qkv, model.config.qkv_width())?;
             self.norm_heads_together(layer)?;
             let last = number + 1 == model.weights.layers.len();
@@ -84,11 +85,11 @@ impl Hand<'_, '_> {
                 return Ok(());
             }
             self.pack(&space.mixed, None, &layer.output, rows, |row| row)?;
-            self.add(&layer.output, norms.after_attention.as_deref())?;
-            self.pack(&space.x, norms.before_mlp.as_deref(), &layer.gate_up, rows, |row| row)?;
+            self.add(&layer.output, after_attention)?;
+            self.pack(&space.x, before_mlp, &layer.gate_up, rows, |row| row)?;
             self.gate(&layer.gate_up, rows)?;
             self.pack(&space.inner, None, &layer.down, rows, |row| row)?;
-            self.add(&layer.down, norms.after_mlp.as_deref())?;
+            self.add(&layer.down, after_mlp)?;
         }
         self.head()
     }
@@ -127,9 +128,10 @@ impl Hand<'_, '_> {
             let x = unsafe { from.read(at..at + width) };
             let values = match norm {
                 Some(weights) => {
-                    normed.resize(width, 0.0);
+                    normed.clear();
+                    normed.extend_from_slice(x);
                     let eps = model.config.norm_eps;
-                    model.isa.run(Normed { x, weights, eps, to: normed });
+                    model.isa.run(Normed { x: normed, weights, eps });
                     &normed[..]
                 }
                 None => x,
@@ -209,7 +211,7 @@ impl Hand<'_, '_> {
             let place = row * width..(row + 1) * width;
             // SAFETY: each row is one piece.
             let (x, branch) = unsafe { (space.x.write(place.clone()), space.branch.write(place)) };
-            model.isa.run(NormedInPlace { x: &mut *branch, weights, eps });
+            model.isa.run(Normed { x: &mut *branch, weights, eps });
             x.iter_mut().zip(branch).for_each(|(x, y)| *x += *y);
         })
     }
@@ -249,8 +251,8 @@ impl Hand<'_, '_> {
             // SAFETY: each row is one piece.
             let x = unsafe { space.qkv.write(at..at + queries.len() + keys.len()) };
             let (q, k) = x.split_at_mut(queries.len());
-            model.isa.run(NormedInPlace { x: q, weights: queries, eps });
-            model.isa.run(NormedInPlace { x: k, weights: keys, eps });
+            model.isa.run(Normed { x: q, weights: queries, eps });
+            model.isa.run(Normed { x: k, weights: keys, eps });
         })
     }
 

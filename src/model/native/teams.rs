@@ -130,10 +130,4 @@ mod tests {
         let time = |_, threads| Duration::from_micros(if threads == 1 { 101 } else { 100 });
         assert_eq!(Teams::fastest(2, time).threads(1), 1);
     }
-
-    #[test]
-    fn without_a_choice_every_pass_gets_the_same() {
-        let teams = Teams::always(3);
-        assert!((0..300).all(|rows| teams.threads(rows) == 3));
-    }
 }

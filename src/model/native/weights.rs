@@ -7,9 +7,7 @@ use crate::error::Error;
 use crate::lanes::{IsaKind, LANES};
 use crate::model::Dtype;
 use crate::model::blocks::{RawRows, TensorKind};
-use crate::model::decoder::{
-    Config, Described, LayerTensors, NormPlace, Product, Rotation, Tensors,
-};
+use crate::model::decoder::{Config, Described, LayerTensors, Product, Rotation, Tensors};
 
 /// All weights.
 #[derive(Debug)]
@@ -31,7 +29,8 @@ pub(super) struct ModelWeights {
 /// Weights of a layer.
 #[derive(Debug)]
 pub(super) struct LayerWeights {
-    pub norms: NormWeights,
+    /// In the order of [`LayerTensors::norms`].
+    pub norms: [Option<Vec<f32>>; 4],
     /// The norms of queries and of keys.
     pub head_norms: Option<[Vec<f32>; 2]>,
     /// Query, key and value heads.
@@ -42,15 +41,6 @@ pub(super) struct LayerWeights {
     pub down: Linear,
 }
 
-/// The weights of the norms that a layer has.
-#[derive(Debug)]
-pub(super) struct NormWeights {
-    pub before_attention: Option<Vec<f32>>,
-    pub after_attention: Option<Vec<f32>>,
-    pub before_mlp: Option<Vec<f32>>,
-    pub after_mlp: Option<Vec<f32>>,
-}
-
 /// A product with weights, and what is added to it.
 #[derive(Debug)]
 pub(super) struct Linear {
@@ -59,17 +49,13 @@ pub(super) struct Linear {
     pub bias: Option<Vec<[f32; LANES]>>,
 }
 
-/// How weights are packed.
-type Packing = (IsaKind, Dtype);
-
 impl ModelWeights {
     pub(super) fn load(
         config: &Config,
         vocab: usize,
-        packing: Packing,
+        (isa, dtype): (IsaKind, Dtype),
         tensors: &dyn Tensors,
     ) -> Result<Self, Error> {
-        let (isa, dtype) = packing;
         let tensors: &dyn Tensors = &Checked { tensors, dtype };
         let mut packer = Packer { isa, dtype, tensors, memory: Builder::new(0)? };
         packer.memory = Builder::new(packer.bytes(config, vocab))?;
@@ -114,12 +100,7 @@ impl LayerWeights {
             output: linear(Product::Output)?,
             gate_up: linear(Product::GateUp)?,
             down: linear(Product::Down)?,
-            norms: NormWeights {
-                before_attention: tensors.norm(NormPlace::BeforeAttention)?,
-                after_attention: tensors.norm(NormPlace::AfterAttention)?,
-                before_mlp: tensors.norm(NormPlace::BeforeMlp)?,
-                after_mlp: tensors.norm(NormPlace::AfterMlp)?,
-            },
+            norms: tensors.norms()?,
             head_norms: tensors.head_norms()?,
         })
     }
@@ -167,7 +148,7 @@ impl Packer<'_> {
         order: Order,
     ) -> Result<(), Error> {
         let (storage, inputs) = (segment.storage, matrix.inputs());
-        if storage.is_blocks() {
+        if self.dtype == Dtype::Stored && storage.length() > 1 {
             let mut blocks = Vec::new();
             for (name, shape) in &segment.tensors {
                 blocks.push((shape[0], self.tensors.raw(name, shape)?.blocks));

@@ -11,7 +11,7 @@ use crate::pool::Shared;
 
 /// Buffers that the threads of a pass share, with room for the largest number of rows
 /// so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Workspace {
     rows: usize,
     /// Hidden states.
@@ -38,18 +38,8 @@ pub(super) struct Workspace {
 impl Workspace {
     /// An empty workspace for a number of threads.
     pub(super) fn new(threads: usize) -> Self {
-        Self {
-            rows: 0,
-            x: Shared::default(),
-            packed: PackedRows::default(),
-            qkv: Shared::default(),
-            mixed: Shared::default(),
-            inner: Shared::default(),
-            branch: Shared::default(),
-            logits: Shared::default(),
-            angles: Vec::new(),
-            scratch: (0..threads).map(|_| Mutex::default()).collect(),
-        }
+        let scratch = (0..threads).map(|_| Mutex::default()).collect();
+        Self { scratch, ..Self::default() }
     }
 
     /// Makes room for `rows` rows and `logits` logits.

@@ -19,6 +19,8 @@ pub use translated::TranslatedModel;
 
 use serde::{Deserialize, Serialize};
 
+use crate::registry::named;
+
 /// Which tokens a draft model proposes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -30,18 +32,9 @@ pub enum Vocabulary {
     Intersection,
 }
 
+named!(Vocabulary: Same = "same", Intersection = "intersection");
+
 impl Vocabulary {
-    /// All values.
-    pub const ALL: [Self; 2] = [Self::Same, Self::Intersection];
-
-    /// The name used in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-            Self::Intersection => "intersection",
-        }
-    }
-
     /// Whether the models must have the same tokens.
     pub fn is_same(&self) -> bool {
         *self == Self::Same

@@ -30,9 +30,6 @@ pub(super) struct Translator {
 
 impl Translator {
     /// A translator from the target's vocabulary to the draft model's.
-    ///
-    /// # Errors
-    /// If a tokenizer does not say what its tokens stand for, or no token is shared.
     pub(super) fn new(target: &dyn Codec, draft: Box<dyn Codec>) -> Result<Self, Error> {
         let (spellings, own) = (target.spellings()?, draft.spellings()?);
         let shared = SharedVocabulary::new(&spellings, &own);

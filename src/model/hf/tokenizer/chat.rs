@@ -10,22 +10,18 @@ use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::Conversation;
 use crate::model::chat::{ChatTemplate, ChatText};
-use crate::model::files::fault;
 
 impl HfTokenizer {
     /// The tokens of a conversation.
-    ///
-    /// # Errors
-    /// If there is no template, or it refuses the conversation.
     pub(super) fn conversation(&self, conversation: &Conversation) -> Result<Vec<Token>, Error> {
         let controls = self.controls.iter().filter(|_| !self.special_tokens);
         let names = controls.filter_map(|&id| self.tokenizer.id_to_token(id)).collect::<Vec<_>>();
         let names = names.iter().map(String::as_str).collect::<Vec<_>>();
         let text = self.template()?.prompt(conversation, &names)?;
-        let fail =
-            |why: String| fault(&self.file, format!("the conversation cannot be tokenised: {why}"));
-        let ids = guarded(|| self.chat_ids(&text).map_err(|e| e.to_string()));
-        let ids = ids.and_then(|ids| ids).map_err(fail)?;
+        let fail = |why: String| {
+            Error::file(&self.file, format!("the conversation cannot be tokenised: {why}"))
+        };
+        let ids = guarded(|| self.chat_ids(&text)).map_err(fail)?;
         if ids.is_empty() {
             return Err(fail("the chat template makes an empty text of it".to_owned()));
         }
@@ -58,9 +54,6 @@ impl HfTokenizer {
     }
 
     /// The chat template.
-    ///
-    /// # Errors
-    /// If there is none, or it is damaged.
     pub(super) fn template(&self) -> Result<&ChatTemplate, Error> {
         let (source, template) = &self.chat;
         template.get_or_init(|| source.read()).as_ref().map_err(Clone::clone)

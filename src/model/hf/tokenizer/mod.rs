@@ -20,7 +20,6 @@ use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::alphabet;
 use crate::model::chat::{ChatTemplate, TemplateSource};
-use crate::model::files::fault;
 use crate::model::toy::hex;
 use crate::model::{Codec, Conversation, Spelling};
 
@@ -61,24 +60,20 @@ pub(in crate::model) struct HfTokenizer {
 
 impl HfTokenizer {
     /// Makes a tokenizer of `tokenizer.json` for a model with `rows` embeddings.
-    ///
-    /// # Errors
-    /// If it is not a tokenizer, empty, or has more tokens than the model.
     pub(super) fn new(
         text: &Text,
         rows: usize,
         marks: Marks,
         special_tokens: bool,
     ) -> Result<Self, Error> {
-        let make = || Ok((prepared(text.bytes()).map_err(not_one)?, None));
+        let make = || Ok((prepared(&text.bytes).map_err(not_one)?, None));
         let rows = (rows, "config.json has vocab_size");
-        let folder = text.file().parent().unwrap_or(Path::new("")).to_owned();
-        let made = Self::build(text.file(), make, rows, marks, special_tokens)?;
-        Ok(made.with_chat(TemplateSource::Folder(folder)))
+        let chat = TemplateSource::Folder(text.file.parent().unwrap_or(Path::new("")).to_owned());
+        Self::build(&text.file, make, rows, marks, special_tokens, chat)
     }
 
     /// Makes a tokenizer that `file` describes. `rows` is the number of embeddings, and
-    /// what says so.
+    /// what says so; `chat` says where the chat template comes from.
     ///
     /// # Errors
     /// If `make` fails, or the tokenizer is empty or has more tokens than the model.
@@ -88,12 +83,13 @@ impl HfTokenizer {
         (rows, said): (usize, &str),
         marks: Marks,
         special_tokens: bool,
+        chat: TemplateSource,
     ) -> Result<Self, Error> {
-        let fail = |what: String| fault(file, what);
-        let made = guarded(make).unwrap_or_else(|panic| Err(not_one(panic)));
+        let fail = |what: String| Error::file(file, what);
+        let made = guarded(|| Ok::<_, String>(make())).map_err(not_one).flatten();
         let (tokenizer, dialect) = made.map_err(fail)?;
         let last = tokenizer.get_vocab(true).into_iter().max_by_key(|&(_, id)| id);
-        let Some((token, id)) = last else { return Err(fault(file, "the vocabulary is empty")) };
+        let (token, id) = last.ok_or_else(|| Error::file(file, "the vocabulary is empty"))?;
         let vocab = id as usize + 1;
         if vocab > rows {
             let token = token.chars().take(40).collect::<String>();
@@ -102,12 +98,8 @@ impl HfTokenizer {
         let marks = marks.below(vocab);
         let (controls, in_texts) =
             set_apart(&tokenizer, &marks).map_err(|e| fail(not_one(e.to_string())))?;
-        let file = file.to_owned();
-        let none =
-            TemplateSource::File { file: file.clone(), template: None, tokens: Default::default() };
-        let chat = (none, OnceLock::new());
         Ok(Self {
-            file,
+            file: file.to_owned(),
             tokenizer,
             dialect,
             vocab,
@@ -115,13 +107,8 @@ impl HfTokenizer {
             controls,
             in_texts,
             special_tokens,
-            chat,
+            chat: (chat, OnceLock::new()),
         })
-    }
-
-    /// The same tokenizer with a chat template.
-    pub(in crate::model) fn with_chat(self, source: TemplateSource) -> Self {
-        Self { chat: (source, OnceLock::new()), ..self }
     }
 
     /// Number of tokens, added ones included: the largest id plus one.
@@ -179,9 +166,8 @@ impl HfTokenizer {
     }
 
     fn encoded(&self, text: &str, whole: bool) -> Result<Vec<Token>, Error> {
-        let fail = |why: String| fault(&self.file, format!("the text cannot be tokenised: {why}"));
-        let ids = guarded(|| self.ids(text, whole).map_err(|e| e.to_string()));
-        ids.and_then(|ids| ids).map_err(fail)
+        let fail = |why| Error::file(&self.file, format!("the text cannot be tokenised: {why}"));
+        guarded(|| self.ids(text, whole)).map_err(fail)
     }
 
     /// The tokens of a part of a text, control tokens among them.
@@ -330,11 +316,10 @@ impl Codec for HfTokenizer {
 
     fn decode(&self, tokens: &[Token]) -> Result<String, Error> {
         if let Some(token) = tokens.iter().find(|&&t| t as usize >= self.vocab) {
-            return Err(fault(&self.file, format!("there is no token {token}")));
+            return Err(Error::file(&self.file, format!("there is no token {token}")));
         }
-        let text = guarded(|| self.text(tokens, false).map_err(|e| e.to_string()));
-        let fail = |e| fault(&self.file, format!("tokens cannot be turned into text: {e}"));
-        text.and_then(|text| text).map_err(fail)
+        let fail = |e| Error::file(&self.file, format!("tokens cannot be turned into text: {e}"));
+        guarded(|| self.text(tokens, false)).map_err(fail)
     }
 
     fn spellings(&self) -> Result<Vec<Option<Spelling>>, Error> {
@@ -343,7 +328,7 @@ impl Codec for HfTokenizer {
             None => Written::by(self.tokenizer.get_decoder()).ok_or_else(|| {
                 let sentence = "its decoder is not that of byte-level BPE or SentencePiece, so \
                                 the bytes of its tokens are not known";
-                fault(&self.file, sentence)
+                Error::file(&self.file, sentence)
             })?,
         };
         let added = self.tokenizer.get_added_vocabulary().get_added_tokens_decoder();
@@ -367,7 +352,7 @@ impl Codec for HfTokenizer {
 
     fn token_label(&self, token: Token) -> String {
         match guarded(|| self.text(&[token], true)) {
-            Ok(Ok(text)) if !text.is_empty() && !text.contains('\u{FFFD}') => text,
+            Ok(text) if !text.is_empty() && !text.contains('\u{FFFD}') => text,
             // For part of a character, its name in the vocabulary is more useful.
             _ => self.tokenizer.id_to_token(token).unwrap_or_else(|| format!("#{token}")),
         }

@@ -12,7 +12,6 @@ mod large_blocks;
 mod packed;
 mod packing;
 mod product;
-mod q8;
 mod rows;
 mod small_blocks;
 mod storage;
@@ -21,47 +20,47 @@ pub(super) use packed::Matrix;
 pub(super) use packing::MatrixRows;
 pub(super) use product::{CacheTiles, Finish, Sums, TileLines, multiply_together};
 pub(super) use rows::{Chunk, PackedRows, Rows, in_groups};
-pub(super) use storage::WeightStorage;
 
 use self::groups::Groups;
 
 use bytemuck::Pod;
 
-use crate::lanes::{Isa, IsaKind, LANES};
+use crate::lanes::{Isa, LANES};
 
-/// A way to store weights, and the arithmetic that goes with it.
+/// A way to store weights, and the arithmetic that goes with it. The constants are by default those
+/// of blocks, which are computed one tile at a time: unpacking their integers takes the registers.
 trait StorageFormat {
     /// A tile's weights for the next [`Self::INPUTS`] inputs.
     type Step: Pod + Send;
     /// One row's values for the inputs of [`Self::STEPS`] steps.
-    type Value<I: Isa>: Pod;
+    type Value: Pod;
     /// What these values are.
     const FORM: ValueForm;
     /// Inputs per step.
     const INPUTS: usize;
     /// Steps per value.
-    const STEPS: usize;
+    const STEPS: usize = 1;
     /// The groups of rows on AVX2.
-    const AVX2_GROUPS: Groups;
+    const AVX2_GROUPS: Groups = Groups::even(6);
     /// The groups of rows on AVX2 with VNNI.
-    const VNNI_GROUPS: Groups = Self::AVX2_GROUPS;
+    const VNNI_GROUPS: Groups = Groups::even(8);
     /// The maximum numbers of rows for which four tiles, and two tiles, are computed
     /// side by side with 32 registers; with more rows their sums do not fit.
-    const MOST_ROWS: [usize; 2];
+    const MOST_ROWS: [usize; 2] = [0, 0];
     /// The maximum number of rows for which two tiles are computed side by side on AVX2.
-    const AVX2_PAIRED_ROWS: usize = 2;
+    const AVX2_PAIRED_ROWS: usize = 0;
     /// How far ahead weights are prefetched on AVX2, in bytes.
     const AVX2_AHEAD: usize = 4096;
 
     /// The weights of one lane of a step, as the arithmetic uses them.
-    fn unpack(isa: IsaKind, step: &Self::Step, lane: usize) -> impl Iterator<Item = f32>;
+    fn unpack(step: &Self::Step, lane: usize) -> impl Iterator<Item = f32>;
 
     /// Adds one step, the `at`-th of the values, to the sums of `T` tiles and `M`
     /// rows.
     fn step<I: Isa, const M: usize, const T: usize>(
         isa: I,
         weights: [&Self::Step; T],
-        values: &[Self::Value<I>; M],
+        values: &[Self::Value; M],
         at: usize,
         sums: &mut [[I::F; M]; T],
     );
@@ -71,7 +70,7 @@ trait StorageFormat {
 trait NumberFormat: StorageFormat {
     /// Packs the weights of sixteen outputs for the inputs of one step, or for
     /// fewer at the end of a row.
-    fn pack(isa: IsaKind, rows: [&[f32]; LANES]) -> Self::Step;
+    fn pack(rows: [&[f32]; LANES]) -> Self::Step;
 }
 
 /// A way to store weights that are given as blocks; a block becomes a lane of a step.
@@ -85,8 +84,6 @@ trait BlockFormat: StorageFormat {
 enum ValueForm {
     /// Chunks of f32.
     Chunks,
-    /// Quantised blocks, in the form that [`crate::lanes::Isa::dot`] takes.
-    Quants,
     /// Quantised blocks.
     Blocks,
     /// Eight quantised blocks at a time.

@@ -5,8 +5,9 @@ use std::ops::Range;
 use super::dense::{F16, F32};
 use super::groups::Groups;
 use super::packed::Segment;
-use super::storage::WithFormat;
+use super::storage::{WithFormat, with_format};
 use super::{Matrix, Rows, StorageFormat};
+use crate::lanes::prefetch::prefetch;
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::model::native::memory::Memory;
 use crate::pool::{Away, Worker};
@@ -60,7 +61,8 @@ fn multiply(
             let tiles = part.start - first..part.end - first;
             let rows = Rows { words, ..rows };
             let finish = &mut |tile, sums: &mut [_]| finish(first + tile, sums);
-            segment.storage.with(Multiply { memory, matrix, segment, tiles, rows, sums, finish });
+            let product = Multiply { memory, matrix, segment, tiles, rows, sums, finish };
+            with_format(segment.storage, product);
         }
     }
 }
@@ -226,8 +228,8 @@ impl<S: StorageFormat> Kernel for Span<'_, S> {
             (TURN / size_of::<S::Step>()).next_multiple_of(S::STEPS)
         };
         let per_row = used.div_ceil(S::STEPS);
-        let words = &words[..count * per_row * size_of::<S::Value<I>>() / size_of::<u32>()];
-        let values: &[S::Value<I>] = bytemuck::cast_slice(words);
+        let words = &words[..count * per_row * size_of::<S::Value>() / size_of::<u32>()];
+        let values: &[S::Value] = bytemuck::cast_slice(words);
         for from in (0..used).step_by(turn) {
             let until = used.min(from + turn);
             for (row, rows) in groups.split(count) {
@@ -270,7 +272,7 @@ impl<T: Copy> StepRange<'_, T> {
         self,
         isa: I,
         rows: usize,
-        values: &[S::Value<I>],
+        values: &[S::Value],
         sums: &mut [[f32; LANES]],
     ) {
         macro_rules! choose {
@@ -293,7 +295,7 @@ impl<T: Copy> StepRange<'_, T> {
     fn run_tiles<I: Isa, S: StorageFormat<Step = T>, const M: usize>(
         self,
         isa: I,
-        values: &[[S::Value<I>; M]],
+        values: &[[S::Value; M]],
         sums: &mut [[f32; LANES]],
     ) {
         let mut tile = 0;
@@ -321,7 +323,7 @@ impl<T: Copy> StepRange<'_, T> {
         self,
         isa: I,
         first: usize,
-        values: &[[S::Value<I>; M]],
+        values: &[[S::Value; M]],
         sums: &mut [[f32; LANES]],
     ) {
         let tiles: [&[T]; N] =
@@ -346,9 +348,10 @@ impl<T: Copy> StepRange<'_, T> {
             #[allow(clippy::needless_range_loop)] // `at` indexes all parts
             for at in 0..steps.len() {
                 let weights: [&T; N] = std::array::from_fn(|n| &parts[n][at]);
-                if at.is_multiple_of(LINE.div_ceil(size_of::<T>())) {
+                let begins_line = at.is_multiple_of(LINE.div_ceil(size_of::<T>()));
+                if const { !matches!(I::KIND, IsaKind::Portable) } && begins_line {
                     for w in weights {
-                        prefetch(isa, w, near, far);
+                        prefetch_lines(w, near, far);
                     }
                 }
                 S::step(isa, weights, values, at, &mut held);
@@ -364,12 +367,12 @@ impl<T: Copy> StepRange<'_, T> {
 
 /// Prefetches the weights that lie `near` and `far` bytes after `weights`.
 #[inline(always)]
-fn prefetch<I: Isa, T>(isa: I, weights: &T, near: usize, far: Option<usize>) {
+fn prefetch_lines<T>(weights: &T, near: usize, far: Option<usize>) {
     let mut line = 0;
     while line < size_of::<T>() {
-        isa.prefetch(weights, near + line);
+        prefetch(weights, near + line, false);
         if let Some(far) = far {
-            isa.prefetch_far(weights, far + line);
+            prefetch(weights, far + line, true);
         }
         line += LINE;
     }
