@@ -19,7 +19,6 @@ use crate::machine::MachineClock;
 use crate::model::{CPU, LanguageModel, ModelInfo, ModelShape, Role, SHAPES};
 use crate::pool::Pool;
 
-/// Options of `specdec bench`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -75,7 +74,6 @@ pub(super) struct BenchArgs {
     interactive: bool,
 }
 
-/// Runs the command.
 pub(super) fn run(args: &BenchArgs) -> Result<()> {
     if let Some(file) = &args.figure
         && file.extension().is_none_or(|e| e != "svg")

@@ -18,7 +18,6 @@ use crate::simulation::{PolicyEntry, policies};
 use crate::tree::{DraftShape, Siblings};
 use crate::verify::{BuildVerifier, VERIFIERS};
 
-/// Options of `specdec list`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -135,7 +134,6 @@ fn methods<B>(
         .collect()
 }
 
-/// Runs the command.
 pub(super) fn run(args: &ListArgs) -> Result<()> {
     let certified = certified().context("docs/certified.csv")?;
     let everything = Everything {

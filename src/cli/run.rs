@@ -25,7 +25,6 @@ use crate::{report, terminal};
 /// The maximum number of prompts that `run` names in a sentence about how they were chosen.
 const LISTED: usize = 12;
 
-/// Options of `specdec run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -73,7 +72,6 @@ pub(super) struct PackingArgs {
     pub(super) pack_above: u64,
 }
 
-/// Options of `specdec plan`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -138,7 +136,6 @@ impl SourceArgs {
     }
 }
 
-/// Runs `specdec plan`.
 pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     let ready = args.source.prepare()?;
     let frozen = ready.freeze(&Texts::new(&*ready.pair.target.codec, read_text))?;
@@ -202,7 +199,6 @@ impl RunArgs {
 /// The value of `--shard` that reads the environment.
 const AUTO: &str = "auto";
 
-/// Runs `specdec run`.
 pub(super) fn run(args: &RunArgs) -> Result<()> {
     match args.part()? {
         None => output::line(measured(args)?.join("report.md").display()),

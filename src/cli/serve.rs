@@ -14,7 +14,6 @@ use crate::exactness::mutants::Mutant;
 use crate::serve::{LogprobsMode, MUTANT_HEADER, ServeLimits, ServeSettings, ServedPair, serve};
 use crate::terminal;
 
-/// Options of `specdec serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -13,7 +13,6 @@ use crate::experiment::{MOST_SHARDS, shards_folder};
 use crate::input::read_text;
 use crate::terminal;
 
-/// Options of `specdec submit`.
 #[derive(Debug, Args)]
 #[command(
     group(ArgGroup::new("engine").required(true)),
@@ -131,9 +130,6 @@ fn word(path: &Path) -> Result<String> {
 }
 
 /// Prints or sends what starts a run in parts.
-///
-/// # Errors
-/// If the experiment cannot be run, or the engine is not there.
 pub(super) fn run(args: &SubmitArgs) -> Result<()> {
     let (engine, job) = (args.engine(), args.job()?);
     if !args.send {

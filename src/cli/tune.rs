@@ -34,7 +34,6 @@ const MEASURED: usize = 3;
 /// The temperatures of the draft to try, as shares of the target's.
 const COOLER: [f64; 2] = [0.7, 0.85];
 
-/// Options of `specdec tune`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -73,7 +72,6 @@ pub(super) struct TuneArgs {
     sampling: SamplingArgs,
 }
 
-/// Runs the command.
 pub(super) fn run(args: &TuneArgs) -> Result<()> {
     if args.out.exists() {
         bail!("{} exists already: name another folder", args.out.display());

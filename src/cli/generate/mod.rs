@@ -32,7 +32,6 @@ use crate::input::read_text;
 use crate::model::{Codec, ModelInfo};
 use crate::terminal;
 
-/// Options of `specdec generate`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -138,7 +137,6 @@ fn deadline(seconds: f64) -> Result<Duration> {
     }
 }
 
-/// Runs the command.
 pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     // All options are checked before a model is loaded.
     let spec = args.spec()?;

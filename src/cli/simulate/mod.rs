@@ -24,7 +24,6 @@ use crate::simulation::{
 };
 use crate::tape::AcceptanceRule;
 
-/// Options of `specdec simulate`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -104,7 +103,6 @@ struct SimulationReport<'a> {
     rows: &'a [SimulationRow],
 }
 
-/// Runs the command.
 pub(super) fn run(args: &SimulateArgs) -> Result<()> {
     let tape = read_tape_file(&args.tape)?;
     let table = CostTable::read(&args.costs)?;

@@ -18,7 +18,6 @@ use crate::shown::count as counted;
 use crate::tape::{TapeDrafter, TapeModel};
 use crate::terminal;
 
-/// Options of `specdec tape import`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

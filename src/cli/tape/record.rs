@@ -19,7 +19,6 @@ use crate::recording::{Recording, TapeFile, TapePrompt};
 use crate::sampling::SamplingParams;
 use crate::terminal;
 
-/// Options of `specdec tape record`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
