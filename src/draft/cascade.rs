@@ -23,7 +23,6 @@ const GUESSED: Param = Param::count(
     "tokens that the lookup guesses for each pass of the draft model",
 );
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "cascade",
     aliases: &["staged"],

@@ -9,7 +9,6 @@ use crate::error::Error;
 use crate::registry::Entry;
 use crate::tree::DraftShape;
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "hybrid",
     aliases: &[],

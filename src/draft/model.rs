@@ -10,7 +10,6 @@ use crate::registry::Entry;
 use crate::sampling::Sampler;
 use crate::tree::{Draft, DraftShape, Row};
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "model",
     aliases: &["draft_model", "assistant_model"],

@@ -21,7 +21,6 @@ pub(crate) const SIBLINGS: Param = Param::text(
 /// The kind of siblings that suits the verifier best.
 pub(crate) const AUTO: &str = "auto";
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "model_tree",
     aliases: &["tree"],

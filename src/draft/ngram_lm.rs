@@ -24,7 +24,6 @@ const TEXT: Param = Param::file(
     "text file to count n-grams in; without one, the prompt and the output are counted",
 );
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "ngram_lm",
     aliases: &["ngram_model"],

@@ -21,7 +21,6 @@ use crate::tree::{Draft, DraftShape, Row};
 const ACCEPTANCE: Param =
     Param::number("oracle_acceptance", 0.8, 0.0..=1.0, "a: the acceptance rate to aim for");
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "oracle",
     aliases: &[],

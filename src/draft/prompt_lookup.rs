@@ -23,7 +23,6 @@ pub(super) const MATCH: Param =
 const RECENT: &str = "recent";
 const LEFTMOST: &str = "leftmost";
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "prompt_lookup",
     aliases: &["ngram", "prompt_lookup_decoding"],

@@ -16,7 +16,6 @@ use crate::tree::{Draft, DraftShape};
 const LEAST: Param =
     Param::count("suffix_min", 2, 1..=1024, "shortest repeated suffix that is continued");
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "suffix_automaton",
     aliases: &["sam", "suffix"],

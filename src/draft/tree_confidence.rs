@@ -25,7 +25,6 @@ const WIDTH: Param = Param::count(
     "nodes expanded per level, and children per expanded node",
 );
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "tree_confidence",
     aliases: &["eagle2_tree", "dynamic_tree"],

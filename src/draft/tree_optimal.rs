@@ -30,7 +30,6 @@ const PRIOR_ROUNDS: f64 = 4.0;
 /// is the sum of the first two, a target pass of one row.
 const COSTS: (f64, f64, f64) = (0.95, 0.05, 0.1);
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "tree_optimal",
     aliases: &["sequoia"],

@@ -23,7 +23,6 @@ const STEP: f64 = 0.01;
 const KEEP_RATE: f64 = 0.5;
 const KEEP_THRESHOLD: f64 = 0.9;
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "adaedl",
     aliases: &[],

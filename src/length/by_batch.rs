@@ -11,7 +11,6 @@ const K_BY_BATCH: Param = Param::text(
     "batch sizes, each with the K from that size on, as in 1:4,8:2,32:0",
 );
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "by_batch",
     aliases: &[],

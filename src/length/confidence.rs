@@ -27,7 +27,6 @@ const ENOUGH: usize = 6;
 /// latter a draft pass.
 const MISS_WEIGHT: f64 = 3.0;
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "confidence",
     aliases: &["assistant_confidence"],

@@ -20,7 +20,6 @@ const THRESHOLD: Param = Param::number(
 /// The published factor on the entropy under the square root.
 const SHARE: f64 = 0.15;
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "entropy",
     aliases: &["svip"],

@@ -3,7 +3,6 @@
 use super::{BuildLength, DraftLength};
 use crate::registry::Entry;
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "fixed",
     aliases: &["constant"],

@@ -4,7 +4,6 @@ use super::{BuildLength, DraftLength};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "heuristic",
     aliases: &["heuristic_transient"],

@@ -14,7 +14,6 @@ use crate::registry::Entry;
 use crate::round::RoundEvent;
 use crate::tree::{Draft, Node};
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "optimal_stopping",
     aliases: &[],

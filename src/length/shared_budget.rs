@@ -18,7 +18,6 @@ const DRAFT_BUDGET: Param = Param::count(
     "drafted tokens per round, for all sequences that share it",
 );
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "shared_budget",
     aliases: &[],

@@ -10,7 +10,6 @@ use super::{BuildLength, DraftLength, INSTANT};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "ucb",
     aliases: &["bandit"],
