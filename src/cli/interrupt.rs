@@ -51,9 +51,6 @@ pub(super) struct Interrupts {
 
 impl Interrupts {
     /// Installs the Ctrl-C handler.
-    ///
-    /// # Errors
-    /// If the system refuses the handler or its thread.
     pub(super) fn listen() -> Result<Arc<Self>> {
         let interrupts = Arc::new(Self::default());
         let own = Arc::clone(&interrupts);

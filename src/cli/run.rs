@@ -120,9 +120,6 @@ impl SourceArgs {
     }
 
     /// Reads the experiment and loads its models.
-    ///
-    /// # Errors
-    /// If it is invalid, or a model or prompt set is missing or damaged.
     pub(super) fn prepare(&self) -> Result<Ready> {
         let mut ready = prepare(&self.experiment, &self.overrides)?;
         let spec = &mut ready.experiment.spec;

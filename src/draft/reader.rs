@@ -47,9 +47,6 @@ impl Prediction {
 
 impl<'a> Reader<'a> {
     /// A reader of `model`.
-    ///
-    /// # Errors
-    /// If the model cannot open a session.
     pub(super) fn new(model: &'a dyn LanguageModel, sampler: Sampler) -> Result<Self, Error> {
         let greedy = sampler.params().is_greedy();
         let params = sampler.params().penalties();

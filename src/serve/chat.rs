@@ -43,9 +43,6 @@ enum PartKind {
 }
 
 /// Reads a request.
-///
-/// # Errors
-/// If a field is unknown or has a value that it cannot have.
 pub(super) fn read(mut fields: Fields, limits: &ServeLimits) -> Result<ClientRequest, ApiError> {
     let mut options = fields.options(limits)?;
     let most = limits.tokens.unwrap_or(usize::MAX);

@@ -16,9 +16,6 @@ const MAX_TOKENS: usize = 16;
 const MOST_PROMPTS: usize = 128;
 
 /// Reads a request.
-///
-/// # Errors
-/// If a field is unknown or has a value that it cannot have.
 pub(super) fn read(mut fields: Fields, limits: &ServeLimits) -> Result<ClientRequest, ApiError> {
     let mut options = fields.options(limits)?;
     let most = limits.tokens.unwrap_or(usize::MAX);

@@ -38,9 +38,6 @@ pub(super) struct ServingEngine<'p> {
 
 impl<'p> ServingEngine<'p> {
     /// Those of a pair.
-    ///
-    /// # Errors
-    /// If a token cannot be decoded, or the method cannot be built.
     pub(super) fn new(served: ServedPair<'p>, settings: ServeSettings) -> Result<Self, Error> {
         let ServedPair { pair, spec, mutant } = served;
         let codec = &*pair.target.codec;
@@ -66,9 +63,6 @@ impl<'p> ServingEngine<'p> {
     }
 
     /// The method of a completion.
-    ///
-    /// # Errors
-    /// If a setting is out of range, or does not fit the method.
     pub(super) fn method(&self, sampling: SamplingParams) -> Result<Method<'_>, Error> {
         let spec = MethodSpec { sampling, ..self.spec.clone() };
         let draft = self.pair.draft_model();

@@ -61,9 +61,6 @@ pub(super) struct ResponseHead {
 
 impl ClientRequest {
     /// Takes the fields that are left.
-    ///
-    /// # Errors
-    /// If one is unknown or has a value that it cannot have.
     pub(super) fn new(
         kind: RequestKind,
         prompts: Vec<SentPrompt>,

@@ -58,9 +58,6 @@ type ReadRequest = fn(Fields, &ServeLimits) -> Result<ClientRequest, ApiError>;
 
 /// Accepts connections until the process is interrupted; those that are open are then served to
 /// their end.
-///
-/// # Errors
-/// If the runtime cannot be started.
 pub(super) fn listen(
     listener: TcpListener,
     jobs: Sender<CompletionJob>,

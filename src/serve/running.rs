@@ -97,9 +97,6 @@ impl<'m> RunningCompletion<'m> {
     }
 
     /// Gives all completions a round, in passes that they share.
-    ///
-    /// # Errors
-    /// If a model fails in such a pass.
     pub(super) fn round(
         completions: &mut [Self],
         engine: &ServingEngine<'_>,

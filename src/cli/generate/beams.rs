@@ -89,9 +89,6 @@ impl BeamArgs {
 }
 
 /// Runs the search and decodes the tokens.
-///
-/// # Errors
-/// If a model fails, or a token has no text.
 pub(super) fn search(
     search: &BeamSearch<'_>,
     method: &MethodSpec,

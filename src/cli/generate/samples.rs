@@ -101,9 +101,6 @@ impl SampleArgs {
     }
 
     /// Generates `samples` completions and chooses one.
-    ///
-    /// # Errors
-    /// If a model fails.
     pub(super) fn run(
         &self,
         samples: u32,
