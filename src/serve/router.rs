@@ -355,14 +355,4 @@ mod tests {
         assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
         assert!(response.contains("data: {\"error\":{\"message\""), "{response}");
     }
-
-    #[test]
-    fn a_failure_at_once_has_its_status() {
-        let response = streamed(Duration::from_secs(60), |job, _| {
-            job.events.send((0, CompletionEvent::Failed(ApiError::bad("no")))).unwrap();
-            String::new()
-        });
-        assert!(response.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{response}");
-        assert!(response.contains("\r\n\r\n{\"error\":{\"message\":\"no\""), "{response}");
-    }
 }
