@@ -11,7 +11,6 @@ use std::rc::Rc;
 
 use super::reader::Reader;
 use super::{BuildDrafter, Drafter, Pausing, Round};
-use crate::clock::Clock;
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::params::Param;
@@ -60,12 +59,8 @@ impl Oracle<'_> {
 }
 
 impl<'a> Drafter<'a> for Oracle<'a> {
-    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
-        self.reader.expect(tokens)
-    }
-
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
-        self.reader.prefill(prompt, clock)
+    fn reader(&mut self) -> Option<&mut Reader<'a>> {
+        Some(&mut self.reader)
     }
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {

@@ -16,7 +16,7 @@ use crate::tree::{Draft, Row};
 /// A draft model with its session and sampler. The session reconciles itself with the
 /// committed tokens, so no bookkeeping of accepted tokens is needed here.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
+pub struct Reader<'a> {
     model: &'a dyn LanguageModel,
     session: Rc<RefCell<Session>>,
     sampler: Sampler,
