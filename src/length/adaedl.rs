@@ -76,8 +76,4 @@ impl DraftLength for AdaEdl {
     fn state_key(&self) -> Vec<u8> {
         [self.rate, self.threshold].iter().flat_map(|x| x.to_bits().to_le_bytes()).collect()
     }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(*self)
-    }
 }

@@ -73,8 +73,4 @@ impl DraftLength for ByBatch {
     fn state_key(&self) -> Vec<u8> {
         Vec::new()
     }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(self.clone())
-    }
 }

@@ -90,10 +90,6 @@ impl DraftLength for Confidence {
         });
         self.threshold.to_bits().to_le_bytes().into_iter().chain(seen).collect()
     }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(self.clone())
-    }
 }
 
 /// The threshold with the least false positive rate + `MISS_WEIGHT` × false negative

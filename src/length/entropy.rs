@@ -56,8 +56,4 @@ impl DraftLength for Entropy {
     fn state_key(&self) -> Vec<u8> {
         Vec::new()
     }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(*self)
-    }
 }

@@ -35,8 +35,4 @@ impl DraftLength for Fixed {
     fn state_key(&self) -> Vec<u8> {
         Vec::new()
     }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(*self)
-    }
 }

@@ -42,8 +42,4 @@ impl DraftLength for Heuristic {
     fn state_key(&self) -> Vec<u8> {
         self.k.to_le_bytes().to_vec()
     }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(*self)
-    }
 }

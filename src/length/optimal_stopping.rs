@@ -144,8 +144,4 @@ impl DraftLength for OptimalStopping {
         let all = [self.rounds as f64, self.tokens, self.seconds].into_iter();
         all.chain(sums).chain(classes).flat_map(|x| x.to_bits().to_le_bytes()).collect()
     }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(self.clone())
-    }
 }

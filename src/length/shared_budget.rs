@@ -93,8 +93,4 @@ impl DraftLength for SharedBudget {
     fn state_key(&self) -> Vec<u8> {
         self.past.key()
     }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(self.clone())
-    }
 }

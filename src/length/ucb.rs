@@ -87,8 +87,4 @@ impl DraftLength for Ucb {
         }
         key
     }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(self.clone())
-    }
 }
