@@ -191,8 +191,8 @@ impl TuneArgs {
 
     fn drafters(&self, ready: &Ready) -> Result<Vec<TapeDrafter>> {
         let drafter = |name: &str, params, most| {
-            let (model, length) = (None, None);
-            canonical(TapeDrafter { drafter: name.to_owned(), model, length, params, most })
+            let drafter = name.to_owned();
+            canonical(TapeDrafter { drafter, params, most, ..TapeDrafter::default() })
         };
         let most = Some(crate::forecasting::MAX_K);
         let mut all = vec![

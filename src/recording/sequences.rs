@@ -39,7 +39,7 @@ pub struct SequenceReport {
 }
 
 /// A sequence as a line of JSON; `docs/audit.md` describes the fields.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SequenceLine {
     /// A name of the prompt.
@@ -56,7 +56,7 @@ pub struct SequenceLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// How the completion ended.
-    #[serde(default = "length")]
+    #[serde(default)]
     pub finish: TapeEnd,
     /// The accepted tokens of each round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,28 +70,6 @@ pub struct SequenceLine {
     /// Anything else that the program wants to keep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<serde_json::Value>,
-}
-
-impl Default for SequenceLine {
-    /// An empty completion that was cut.
-    fn default() -> Self {
-        Self {
-            prompt: None,
-            prompt_ids: Vec::new(),
-            output_ids: Vec::new(),
-            sampling: SamplingParams::NEUTRAL,
-            seed: None,
-            finish: TapeEnd::Cut,
-            accepted: None,
-            drafted: None,
-            passes: None,
-            meta: None,
-        }
-    }
-}
-
-fn length() -> TapeEnd {
-    TapeEnd::Cut
 }
 
 /// Reads a tape, or sequences as JSON lines.
@@ -160,14 +138,12 @@ impl ExternalSequences {
         check_rounds(&line)?;
         self.tape.add(TapeLine::Sequence(TapeSequence {
             prompt: line.prompt.unwrap_or_else(|| named(&line.prompt_ids)),
-            category: String::new(),
-            repeat: 0,
             sampling,
             prompt_tokens: line.prompt_ids,
             max_tokens: tokens + usize::from(line.finish == TapeEnd::Token),
             tokens: line.output_ids,
             end: line.finish,
-            log_p: None,
+            ..TapeSequence::default()
         }))?;
         let SequenceLine { seed, accepted, drafted, .. } = line;
         self.reports.push(SequenceReport { seed, accepted, drafted });

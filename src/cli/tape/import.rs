@@ -12,7 +12,6 @@ use crate::cli::options::{ModelArgs, count};
 use crate::cli::output;
 use crate::cli::sampling::SamplingArgs;
 use crate::draft::DRAFTERS;
-use crate::params::Params;
 use crate::recording::{Import, MODEL, TAPE_FORMATS};
 use crate::shown::count as counted;
 use crate::tape::{TapeDrafter, TapeModel};
@@ -60,9 +59,7 @@ fn drafters() -> PossibleValuesParser {
 
 impl ImportArgs {
     fn drafter(&self) -> TapeDrafter {
-        let (length, params, most) = (None, Params::default(), None);
-        let drafter = self.drafter.clone();
-        let known = TapeDrafter { drafter, model: None, length, params, most };
+        let known = TapeDrafter { drafter: self.drafter.clone(), ..TapeDrafter::default() };
         let name = self.models.draft.clone().unwrap_or_default();
         let model = known.needs_model().then(|| TapeModel { name, ..TapeModel::default() });
         TapeDrafter { model, ..known }

@@ -201,14 +201,11 @@ impl Import<'_> {
         let Some(tokens) = tokens(logged, spellings, found)? else { return Ok(None) };
         let mut sequence = TapeSequence {
             prompt: named(&prompt_tokens),
-            category: String::new(),
-            repeat: 0,
-            sampling: 0,
             prompt_tokens,
             max_tokens: self.max_tokens(logged, tokens.len())?,
             tokens,
             end: logged.end(),
-            log_p: None,
+            ..TapeSequence::default()
         };
         sequence.log_p = match teacher {
             Some(teacher) => {
