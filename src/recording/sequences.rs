@@ -7,16 +7,14 @@ use std::path::Path;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use super::header;
 use super::import::{named, number_repeats};
 use super::parquet::read_parquet;
 use super::tape_file::Opened;
 use crate::distribution::Token;
 use crate::error::Error;
-use crate::experiment::Build;
 use crate::sampling::SamplingParams;
-use crate::tape::{
-    TAPE_FORMAT, Tape, TapeEnd, TapeHeader, TapeLine, TapeModel, TapeSequence, read_tape,
-};
+use crate::tape::{Tape, TapeEnd, TapeLine, TapeModel, TapeSequence, read_tape};
 
 /// Sequences, and what a tape does not hold of them.
 #[derive(Debug)]
@@ -85,7 +83,9 @@ pub fn read_external_sequences(path: &Path) -> Result<ExternalSequences> {
     if lines.fill_buf().map_err(why)?.starts_with(TAPE) {
         return Ok(read_tape(lines, path)?.tape.into());
     }
-    let mut found = ExternalSequences { tape: empty()?, reports: Vec::new() };
+    let header = header("sequences", TapeModel::default(), Vec::new());
+    let tape = Tape::new(header).map_err(Error::input)?;
+    let mut found = ExternalSequences { tape, reports: Vec::new() };
     for (number, line) in (1..).zip(lines.lines()) {
         let line = line.map_err(why)?;
         if line.trim().is_empty() {
@@ -107,19 +107,6 @@ impl From<Tape> for ExternalSequences {
         let reports = tape.sequences.iter().map(|_| SequenceReport::default()).collect();
         Self { tape, reports }
     }
-}
-
-fn empty() -> Result<Tape> {
-    let header = TapeHeader {
-        format: TAPE_FORMAT,
-        source: "sequences".to_owned(),
-        build: Build::this().describe(),
-        target: TapeModel::default(),
-        seed: None,
-        ignore_eos: false,
-        samplings: Vec::new(),
-    };
-    Ok(Tape::new(header).map_err(Error::input)?)
 }
 
 impl ExternalSequences {

@@ -21,16 +21,14 @@ use self::drafts::{append_drafts, append_rounds};
 use self::logged::{LoggedLine, LoggedSequence, exchange};
 use self::own_run::LoggedRun;
 use self::spelling::Spellings;
+use super::header;
 use super::tape_file::TapeFile;
 use crate::distribution::Token;
 use crate::error::Error;
-use crate::experiment::Build;
 use crate::input::read_text;
 use crate::model::{ChatMessage, Codec, Conversation, LanguageModel};
 use crate::sampling::{Sampler, SamplingParams};
-use crate::tape::{
-    TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeModel, TapeSequence, Teacher, log_probs,
-};
+use crate::tape::{TapeDrafter, TapeHeader, TapeLine, TapeModel, TapeSequence, Teacher, log_probs};
 
 /// A format of other programs' logs.
 #[derive(Debug, Clone, Copy)]
@@ -178,15 +176,7 @@ impl Import<'_> {
 
     fn header(&self) -> TapeHeader {
         let target = self.target.map(|(name, model, _)| TapeModel::new(name, model.info()));
-        TapeHeader {
-            format: TAPE_FORMAT,
-            source: self.format.name.to_owned(),
-            build: Build::this().describe(),
-            target: target.unwrap_or_default(),
-            seed: None,
-            ignore_eos: false,
-            samplings: vec![self.sampling],
-        }
+        header(self.format.name, target.unwrap_or_default(), vec![self.sampling])
     }
 
     /// A sequence; `None` if one of its tokens is unknown.
