@@ -12,12 +12,10 @@ use super::interrupt::{Interrupted, Interrupts, RunStage};
 use super::output;
 use super::source::{OverrideArgs, Ready, prepare};
 use crate::cluster::shard_of_task;
-use crate::draft::Texts;
 use crate::experiment::{
     ClockKind, Ended, Frozen, PACK_ABOVE, PlannedModel, Resume, Setup, Shard, describe, pass_time,
     run_shard,
 };
-use crate::input::read_text;
 use crate::registry::class_with_word;
 use crate::shown::count;
 use crate::{report, terminal};
@@ -135,7 +133,7 @@ impl SourceArgs {
 
 pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     let ready = args.source.prepare()?;
-    let frozen = ready.freeze(&Texts::new(&*ready.pair.target.codec, read_text))?;
+    let frozen = ready.freeze(&ready.texts())?;
     let plan = &frozen.plan;
     let mut text = String::new();
     writeln!(text, "experiment  {} ({})", plan.experiment, ready.experiment.file.display())?;
@@ -240,7 +238,7 @@ fn prepared(
     run: impl FnOnce(&Setup<'_>) -> Result<Option<Ended>>,
 ) -> Result<Option<PathBuf>> {
     let ready = args.source.prepare()?;
-    let texts = Texts::new(&*ready.pair.target.codec, read_text);
+    let texts = ready.texts();
     let Frozen { plan, prompts, tokens } = ready.freeze(&texts)?;
     plan.choice.sentences(LISTED).iter().for_each(terminal::say);
     let clock = plan.clock();

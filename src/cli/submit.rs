@@ -8,9 +8,7 @@ use clap::{ArgGroup, Args};
 use super::output;
 use super::run::SourceArgs;
 use crate::cluster::{ClusterEngine, ClusterJob, KubernetesSettings};
-use crate::draft::Texts;
 use crate::experiment::{MOST_SHARDS, shards_folder};
-use crate::input::read_text;
 use crate::terminal;
 
 #[derive(Debug, Args)]
@@ -91,7 +89,7 @@ impl SubmitArgs {
             bail!("--shards = {} is not allowed: from 1 to {MOST_SHARDS}", self.shards);
         }
         let ready = self.source.prepare()?;
-        let plan = ready.freeze(&Texts::new(&*ready.pair.target.codec, read_text))?.plan;
+        let plan = ready.freeze(&ready.texts())?.plan;
         let blocks = plan.blocks();
         let shards = self.shards.min(blocks);
         if shards < self.shards {
