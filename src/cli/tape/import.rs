@@ -99,23 +99,17 @@ pub(super) fn run(args: &ImportArgs) -> Result<()> {
             counted(found.spelled + found.unspelled, "token")
         ));
     }
-    if found.logs > 0 {
-        terminal::say(format_args!(
-            "{} of which only the rounds are known: `specdec simulate` reads them",
-            counted(found.logs, "completion")
-        ));
-    }
-    if found.foreign_drafts > 0 {
-        terminal::say(format_args!(
-            "{} of drafts left out, since they have other lengths than their completions",
-            counted(found.foreign_drafts, "list")
-        ));
-    }
-    if found.unknown > 0 {
-        terminal::say(format_args!(
-            "{} left out, since a token is unknown",
-            counted(found.unknown, "sequence")
-        ));
+    let logs = "of which only the rounds are known: `specdec simulate` reads them";
+    let foreign = "of drafts left out, since they have other lengths than their completions";
+    let unknown = "left out, since a token is unknown";
+    for (n, thing, what) in [
+        (found.logs, "completion", logs),
+        (found.foreign_drafts, "list", foreign),
+        (found.unknown, "sequence", unknown),
+    ] {
+        if n > 0 {
+            terminal::say(format_args!("{} {what}", counted(n, thing)));
+        }
     }
     output::line(args.out.display())
 }
