@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use super::interrupt::{Interrupted, Interrupts, RunStage};
+use super::options::word;
 use super::output;
 use super::source::{OverrideArgs, Ready, prepare};
 use crate::cluster::shard_of_task;
@@ -107,10 +108,7 @@ impl SourceArgs {
     /// # Errors
     /// If the path of the experiment is not UTF-8.
     pub(super) fn words(&self) -> Result<Vec<String>> {
-        let path = self.experiment.to_str();
-        let path = path.with_context(|| format!("{} is not UTF-8", self.experiment.display()))?;
-        let experiment = if path.starts_with('-') { format!("./{path}") } else { path.to_owned() };
-        let mut words = vec![experiment];
+        let mut words = vec![word(&self.experiment)?];
         words.extend(self.overrides.words());
         words.extend(self.clock.iter().flat_map(|clock| ["--clock".to_owned(), clock.clone()]));
         words.extend(self.trace.then(|| "--trace".to_owned()));

@@ -1,10 +1,11 @@
 //! `specdec submit`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args};
 
+use super::options::word;
 use super::output;
 use super::run::SourceArgs;
 use crate::cluster::{ClusterEngine, ClusterJob, KubernetesSettings};
@@ -119,12 +120,6 @@ impl SubmitArgs {
             with: self.with.clone(),
         })
     }
-}
-
-/// A path as a word of a command. One that begins with a dash would be an option.
-fn word(path: &Path) -> Result<String> {
-    let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
-    Ok(if text.starts_with('-') { format!("./{text}") } else { text.to_owned() })
 }
 
 /// Prints or sends what starts a run in parts.
