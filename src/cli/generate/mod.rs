@@ -74,7 +74,7 @@ pub(super) struct GenerateArgs {
 }
 
 /// When to stop.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
 #[command(next_help_heading = "Stopping")]
 struct StopArgs {
     /// Stop after this many new tokens
@@ -233,10 +233,7 @@ fn settings<'r>(
         dtype: target.dtype,
         method,
         seed: args.seed,
-        max_tokens: args.stop.max_tokens,
-        stop: &args.stop.stop,
-        timeout: args.stop.timeout,
-        ignore_eos: args.stop.ignore_eos,
+        stop: &args.stop,
         special_tokens: args.prompt.special_tokens,
         chat: args.prompt.chat,
         system: args.prompt.system.as_deref(),

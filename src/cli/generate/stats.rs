@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::StopArgs;
 use crate::decode::{MethodSpec, Totals};
 use crate::distribution::Token;
 use crate::model::Vocabulary;
@@ -92,10 +93,8 @@ pub(super) struct AskedSettings<'r> {
     #[serde(flatten)]
     pub method: &'r MethodSpec,
     pub seed: u64,
-    pub max_tokens: usize,
-    pub stop: &'r [String],
-    pub timeout: Option<f64>,
-    pub ignore_eos: bool,
+    #[serde(flatten)]
+    pub stop: &'r StopArgs,
     pub special_tokens: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub chat: bool,
