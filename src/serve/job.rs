@@ -47,20 +47,29 @@ pub(super) struct CompletionJob {
     pub(super) prompt: SentPrompt,
     pub(super) options: CompletionOptions,
     pub(super) deadline: Instant,
-    pub(super) events: UnboundedSender<(usize, CompletionEvent)>,
+    pub(super) events: UnboundedSender<CompletionEvent>,
 }
 
-/// What happens to a completion.
-#[derive(Debug)]
-pub(super) enum CompletionEvent {
-    /// Its prompt has been read.
-    Prefilled(PrefilledPrompt),
-    /// A round has given these tokens.
-    Part(CompletionPart),
-    /// It has ended.
-    Ended(CompletionEnd),
-    /// It cannot be generated, or not to its end.
-    Failed(ApiError),
+/// The number of a completion, and what it gets; an error if it cannot be generated to its end.
+pub(super) type CompletionEvent = (usize, Result<PartialCompletion, ApiError>);
+
+/// A completion as far as it has been generated, or what it gets at once.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PartialCompletion {
+    pub(super) prompt: Option<PrefilledPrompt>,
+    pub(super) part: CompletionPart,
+    pub(super) end: Option<CompletionEnd>,
+}
+
+impl PartialCompletion {
+    /// Adds what the completion has got.
+    pub(super) fn add(&mut self, new: Self) {
+        self.prompt = self.prompt.take().or(new.prompt);
+        self.part.text += &new.part.text;
+        self.part.tokens.extend(new.part.tokens);
+        self.part.logprobs.extend(new.part.logprobs);
+        self.end = self.end.take().or(new.end);
+    }
 }
 
 /// A prompt that has been read.

@@ -9,7 +9,7 @@ use super::ServeSettings;
 use super::api_error::ApiError;
 use super::fields::{Fields, refused};
 use super::job::{
-    CompletionEnd, CompletionEvent, CompletionJob, CompletionOptions, CompletionPart, NamedLogprob,
+    CompletionEvent, CompletionJob, CompletionOptions, NamedLogprob, PartialCompletion,
     PrefilledPrompt, SentPrompt, TokenLogprobs,
 };
 use crate::decode::StopReason;
@@ -41,14 +41,6 @@ pub(super) struct ClientRequest {
     pub(super) stream: bool,
     pub(super) include_usage: bool,
     token_ids: bool,
-}
-
-/// A completion as far as it has been generated.
-#[derive(Debug, Clone, Default)]
-pub(super) struct PartialCompletion {
-    pub(super) prompt: Option<PrefilledPrompt>,
-    pub(super) part: CompletionPart,
-    pub(super) end: Option<CompletionEnd>,
 }
 
 /// What all objects of a response have.
@@ -100,7 +92,7 @@ impl ClientRequest {
     pub(super) fn jobs(
         &self,
         deadline: Instant,
-        events: &UnboundedSender<(usize, CompletionEvent)>,
+        events: &UnboundedSender<CompletionEvent>,
     ) -> impl Iterator<Item = CompletionJob> {
         (0..self.completions()).map(move |index| CompletionJob {
             index,
@@ -318,22 +310,5 @@ impl ResponseHead {
             "created": self.created,
             "model": self.model,
         })
-    }
-}
-
-impl PartialCompletion {
-    /// Adds what has happened; an error if the completion has failed.
-    pub(super) fn add(&mut self, event: CompletionEvent) -> Result<(), ApiError> {
-        match event {
-            CompletionEvent::Prefilled(prompt) => self.prompt = Some(prompt),
-            CompletionEvent::Part(part) => {
-                self.part.text += &part.text;
-                self.part.tokens.extend(part.tokens);
-                self.part.logprobs.extend(part.logprobs);
-            }
-            CompletionEvent::Ended(end) => self.end = Some(end),
-            CompletionEvent::Failed(error) => return Err(error),
-        }
-        Ok(())
     }
 }
