@@ -108,14 +108,8 @@ impl ClientRequest {
     pub(super) fn whole(&self, head: &ResponseHead, completions: &[PartialCompletion]) -> Value {
         let choices = completions.iter().enumerate().map(|(index, completion)| {
             let mut choice = self.choice(index, completion);
-            match self.kind {
-                RequestKind::Completion { .. } => {
-                    choice["text"] = self.text(completion).into();
-                }
-                RequestKind::Chat => {
-                    choice["message"] =
-                        json!({"role": "assistant", "content": completion.part.text});
-                }
+            if self.kind == RequestKind::Chat {
+                choice["message"] = json!({"role": "assistant", "content": completion.part.text});
             }
             choice
         });
@@ -138,17 +132,10 @@ impl ClientRequest {
         new: &PartialCompletion,
     ) -> Value {
         let mut choice = self.choice(index, new);
-        match self.kind {
-            RequestKind::Completion { .. } => {
-                choice["text"] = self.text(new).into();
-            }
-            RequestKind::Chat => {
-                let role = new.prompt.is_some().then_some("assistant");
-                let mut delta = json!({"content": new.part.text});
-                if let Some(role) = role {
-                    delta["role"] = role.into();
-                }
-                choice["delta"] = delta;
+        if self.kind == RequestKind::Chat {
+            choice["delta"] = json!({"content": new.part.text});
+            if new.prompt.is_some() {
+                choice["delta"]["role"] = "assistant".into();
             }
         }
         let mut chunk = head.object(self.object(true));
@@ -179,14 +166,7 @@ impl ClientRequest {
         }
     }
 
-    /// The text of a choice.
-    fn text(&self, completion: &PartialCompletion) -> String {
-        let echo = matches!(self.kind, RequestKind::Completion { echo: true, .. });
-        let prompt = completion.prompt.as_ref().filter(|_| echo);
-        prompt.map_or("", |prompt| &prompt.text).to_owned() + &completion.part.text
-    }
-
-    /// A choice without its text or message.
+    /// A choice without its message.
     fn choice(&self, index: usize, completion: &PartialCompletion) -> Value {
         let mut choice = json!({
             "index": index,
@@ -203,6 +183,11 @@ impl ClientRequest {
             if self.options.prompt_logprobs.is_some() {
                 choice["prompt_logprobs"] = prompt_logprobs(prompt);
             }
+        }
+        if let RequestKind::Completion { echo, .. } = self.kind {
+            let prompt = completion.prompt.as_ref().filter(|_| echo);
+            let prompt = prompt.map_or("", |prompt| &prompt.text);
+            choice["text"] = (prompt.to_owned() + &completion.part.text).into();
         }
         choice
     }
