@@ -90,7 +90,7 @@ impl<'m> RunningCompletion<'m> {
                 most: job.options.logprobs,
                 mode: engine.settings.logprobs,
                 part: CompletionPart::default(),
-                speculation: Speculation::new(engine.spec.num_speculative_tokens),
+                speculation: Speculation::new(engine.served.spec.num_speculative_tokens),
             },
             meters: &engine.meters,
             job,
