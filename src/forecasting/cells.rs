@@ -152,6 +152,13 @@ impl DecodingConfig {
     }
 }
 
+/// Two ratios and their ratio, from the numerators and the denominators of both by prompt.
+pub(super) fn compared(prompts: &[[[f64; 2]; 2]]) -> [Ratio; 3] {
+    let side = |i: usize| Ratio::of(prompts.iter().map(|both| ([both[i][0]], [both[i][1]])));
+    let ratio = Ratio::of(prompts.iter().map(|[a, b]| ([a[0], b[1]], [a[1], b[0]])));
+    [side(0), side(1), ratio]
+}
+
 /// Adds a list to the sums, element by element.
 fn add_to<T: Copy + Default + std::ops::AddAssign>(sums: &mut Vec<T>, parts: &[T]) {
     sums.resize(sums.len().max(parts.len()), T::default());
