@@ -63,7 +63,6 @@ fn micros<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_f64(time.as_secs_f64() * 1e6)
 }
 
-/// The beams of a group.
 #[derive(Debug)]
 struct Beams<'a> {
     group: BeamGroup,

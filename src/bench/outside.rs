@@ -146,7 +146,6 @@ pub(super) fn outside(
     Ok(rounds.found)
 }
 
-/// One of the texts whose rounds are timed.
 struct BenchText<'a> {
     generation: Generation<'a>,
     chance: Seeded,

@@ -93,7 +93,6 @@ pub(super) struct Stopwatch<'a> {
     cores: usize,
 }
 
-/// One sample.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TimingSample {
     /// µs per call.
@@ -108,7 +107,6 @@ impl<'a> Stopwatch<'a> {
         Self { clock, threads: Pool::shared().threads(), cores }
     }
 
-    /// The clock it measures with.
     pub(super) fn clock(&self) -> &'a dyn Clock {
         self.clock
     }

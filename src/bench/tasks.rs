@@ -22,7 +22,6 @@ pub(super) struct BenchPlace {
 }
 
 impl BenchPlace {
-    /// A sequence alone.
     pub(super) fn alone(context: usize) -> Self {
         Self { context, batch: 1, shared: false }
     }

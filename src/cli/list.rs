@@ -39,7 +39,6 @@ pub(super) struct ListArgs {
     markdown: bool,
 }
 
-/// The contents of all registries.
 #[derive(Debug, Serialize)]
 struct Everything {
     drafters: Vec<ListedMethod>,
@@ -64,7 +63,6 @@ struct ListedMethod {
     paper: &'static str,
 }
 
-/// A setting of a method.
 #[derive(Debug, Serialize)]
 struct ListedSetting {
     key: &'static str,

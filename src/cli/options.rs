@@ -22,7 +22,6 @@ pub(super) fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "allowed is a whole number >= 0".to_owned())
 }
 
-/// Parses a setting of a method.
 pub(super) fn setting(text: &str) -> Result<(String, Value), String> {
     let (key, value) = text.split_once('=').ok_or("allowed is KEY=VALUE")?;
     let Ok(value) = value.parse();
@@ -47,7 +46,6 @@ pub(super) struct WrittenPair {
 }
 
 impl WrittenPair {
-    /// The draft model, if there is one.
     pub(super) fn draft(&self) -> Option<&str> {
         let embedded = self.target == "embedded-target";
         self.draft.as_deref().or(embedded.then_some("embedded-draft"))

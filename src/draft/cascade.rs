@@ -40,7 +40,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// A draft model accelerated by a lookup.
 #[derive(Debug)]
 struct Cascade<'a> {
     reader: Reader<'a>,

@@ -29,7 +29,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Prompt lookup with a draft model as fallback.
 #[derive(Debug)]
 struct Hybrid<'a> {
     lookup: PromptLookup,

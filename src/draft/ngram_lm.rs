@@ -46,7 +46,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Drafts from n-gram counts.
 #[derive(Debug, Clone)]
 struct NgramLm {
     counts: Rc<Counts>,
@@ -57,7 +56,6 @@ struct NgramLm {
     sampler: Sampler,
 }
 
-/// N-gram counts.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
     order: usize,

@@ -39,7 +39,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Drafts from the mixture of the target's distribution and δ_z.
 #[derive(Debug)]
 struct Oracle<'a> {
     reader: Reader<'a>,

@@ -32,7 +32,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Copies what followed the first occurrence of the longest repeated suffix.
 #[derive(Debug, Clone)]
 struct SuffixAutomaton {
     least: usize,
@@ -110,7 +109,6 @@ impl Automaton {
         self.states[self.last].link.map(|link| &self.states[link])
     }
 
-    /// Appends a token.
     fn push(&mut self, token: Token) {
         let new = self.states.len();
         let longest = self.states[self.last].longest + 1;

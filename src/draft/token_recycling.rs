@@ -40,7 +40,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Drafts trees of stored successors.
 #[derive(Debug, Clone)]
 struct TokenRecycling {
     tree: Vec<usize>,

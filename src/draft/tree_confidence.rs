@@ -42,7 +42,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Grows a tree by confidence, then proposes its best nodes.
 #[derive(Debug)]
 struct TreeConfidence<'a> {
     reader: Reader<'a>,

@@ -51,7 +51,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Drafts trees of the estimated optimal shape.
 #[derive(Debug)]
 struct TreeOptimal<'a> {
     reader: Reader<'a>,

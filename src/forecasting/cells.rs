@@ -109,7 +109,6 @@ pub fn forecast_cells(
     cells.into_values().collect()
 }
 
-/// The configurations with a drafter.
 fn configs(tape: &Tape, drafter: usize, trees: &[TreeShape]) -> Vec<DecodingConfig> {
     let most = tape.drafters[drafter].most.unwrap_or(MAX_K).min(MAX_K);
     let config = |rule, k| DecodingConfig { sampling: 0, drafter, tree: None, rule, k };

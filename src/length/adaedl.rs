@@ -41,7 +41,6 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     },
 };
 
-/// An entropy bound with an adaptive threshold.
 #[derive(Debug, Clone, Copy)]
 struct AdaEdl {
     k: usize,

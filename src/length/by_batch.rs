@@ -20,7 +20,6 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     build: |params| Ok(Box::new(ByBatch::new(params)?)),
 };
 
-/// K by batch size.
 #[derive(Debug, Clone)]
 struct ByBatch {
     most: usize,

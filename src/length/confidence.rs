@@ -44,7 +44,6 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     },
 };
 
-/// A threshold on draft probability.
 #[derive(Debug, Clone)]
 struct Confidence {
     k: usize,

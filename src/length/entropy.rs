@@ -32,7 +32,6 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     },
 };
 
-/// A threshold on the draft's entropy.
 #[derive(Debug, Clone, Copy)]
 struct Entropy {
     k: usize,

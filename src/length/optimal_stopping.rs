@@ -31,7 +31,6 @@ const PRIOR: (f64, f64) = (2.0, 1.4);
 /// Rounds at full length before the first decision, to measure costs.
 const WARMUP: u64 = 2;
 
-/// The rate form of optimal stopping.
 #[derive(Debug, Clone)]
 struct OptimalStopping {
     k: usize,

@@ -19,7 +19,6 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     build: |params| Ok(Box::new(Ucb::new(params.num_speculative_tokens))),
 };
 
-/// UCB1 over draft lengths.
 #[derive(Debug, Clone)]
 struct Ucb {
     arms: Vec<Arm>,

@@ -35,7 +35,6 @@ pub(super) struct ServingEngine<'p> {
 }
 
 impl<'p> ServingEngine<'p> {
-    /// Those of a pair.
     pub(super) fn new(served: ServedPair<'p>, settings: ServeSettings) -> Result<Self, Error> {
         let target = &served.pair.target;
         let engine = Self {
@@ -57,7 +56,6 @@ impl<'p> ServingEngine<'p> {
         &*self.served.pair.target.codec
     }
 
-    /// The method of a completion.
     pub(super) fn method(&self, sampling: SamplingParams) -> Result<Method<'_>, Error> {
         let spec = MethodSpec { sampling, ..self.served.spec.clone() };
         let draft = self.served.pair.draft_model();

@@ -26,7 +26,6 @@ const NEUTRAL: [(&str, &str); 6] = [
     ("response_format", "{\"type\":\"text\"}"),
 ];
 
-/// The most completions of a prompt.
 const MOST_COMPLETIONS: usize = 128;
 
 /// The most stop strings, and the most bytes of one.
@@ -89,7 +88,6 @@ impl Fields {
         Ok(self.take(name, "true or false")?.unwrap_or_default())
     }
 
-    /// The sampling settings.
     fn sampling(&mut self) -> Result<SamplingParams, ApiError> {
         let mut sampling = SamplingParams::NEUTRAL;
         for setting in PROCESSORS.iter().map(|processor| &processor.setting) {

@@ -11,12 +11,9 @@ use crate::distribution::Token;
 use crate::model::ChatMessage;
 use crate::sampling::SamplingParams;
 
-/// A prompt as it was sent.
 #[derive(Debug, Clone)]
 pub(super) enum SentPrompt {
-    /// A string.
     Text(String),
-    /// Tokens.
     Tokens(Vec<Token>),
     /// The messages of a conversation.
     Chat(Vec<ChatMessage>),
@@ -37,7 +34,6 @@ pub(super) struct CompletionOptions {
     pub(super) prompt_logprobs: Option<usize>,
 }
 
-/// A completion to be generated.
 #[derive(Debug)]
 pub(super) struct CompletionJob {
     /// Its number in the response.
@@ -72,7 +68,6 @@ impl PartialCompletion {
     }
 }
 
-/// A prompt that has been read.
 #[derive(Debug, Clone)]
 pub(super) struct PrefilledPrompt {
     pub(super) tokens: Vec<Token>,

@@ -13,7 +13,6 @@ use prometheus_client::registry::Registry;
 use super::ServeLimits;
 use super::speculation::Speculation;
 
-/// The counters of a server.
 #[derive(Debug, Clone)]
 pub(super) struct Meters {
     registry: Arc<Registry>,
@@ -117,7 +116,6 @@ impl Meters {
         self.waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
-    /// All of them, in the text format.
     pub(super) fn encoded(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.

@@ -14,7 +14,6 @@ use super::job::{
 };
 use crate::decode::StopReason;
 
-/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
     /// Continues prompts.
@@ -28,7 +27,6 @@ pub(super) enum RequestKind {
     Chat,
 }
 
-/// A request.
 #[derive(Debug, Clone)]
 pub(super) struct ClientRequest {
     kind: RequestKind,
@@ -83,12 +81,10 @@ impl ClientRequest {
         Ok(request)
     }
 
-    /// The number of completions.
     pub(super) fn completions(&self) -> usize {
         self.prompts.len() * self.n
     }
 
-    /// Its completions as jobs.
     pub(super) fn jobs(
         &self,
         deadline: Instant,
@@ -104,7 +100,6 @@ impl ClientRequest {
         })
     }
 
-    /// The whole response.
     pub(super) fn whole(&self, head: &ResponseHead, completions: &[PartialCompletion]) -> Value {
         let choices = completions.iter().enumerate().map(|(index, completion)| {
             let mut choice = self.choice(index, completion);

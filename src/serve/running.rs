@@ -176,7 +176,6 @@ impl<'m> RunningCompletion<'m> {
 }
 
 impl ServingEngine<'_> {
-    /// The tokens of a prompt.
     fn tokens(&self, prompt: &SentPrompt) -> Result<Vec<Token>, Error> {
         match prompt {
             SentPrompt::Text(text) => self.codec().encode(text),

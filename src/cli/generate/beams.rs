@@ -116,7 +116,6 @@ pub(super) fn search(
     })
 }
 
-/// A completion found by the search.
 #[derive(Debug, Serialize)]
 pub(super) struct BeamCompletion {
     text: String,
@@ -126,7 +125,6 @@ pub(super) struct BeamCompletion {
     stop_reason: &'static str,
 }
 
-/// The result of a search.
 #[derive(Debug, Serialize)]
 pub(super) struct BeamReport {
     #[serde(rename = "texts")]

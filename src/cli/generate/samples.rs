@@ -196,7 +196,6 @@ impl BegunSample<'_> {
     }
 }
 
-/// One of the completions.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct SampledCompletion {
     text: String,
@@ -228,7 +227,6 @@ pub(super) struct SamplesReport {
 }
 
 impl SamplesReport {
-    /// The text of the chosen completion.
     pub(super) fn text(&self) -> &str {
         &self.completions[self.chosen].text
     }

@@ -31,7 +31,6 @@ pub(super) struct RoundCounts {
 }
 
 impl RoundCounts {
-    /// Counts a round.
     pub(super) fn add(&mut self, event: &RoundEvent<'_>) {
         let (path, forks) = (&event.verdict.path, event.forks());
         let corrected = forks.contains(&path.last().copied());
@@ -81,7 +80,6 @@ pub(super) struct Stats {
     tokens_per_second: Option<f64>,
 }
 
-/// The settings of a generation.
 #[derive(Debug, Serialize)]
 pub(super) struct AskedSettings<'r> {
     pub target: &'r str,
@@ -102,7 +100,6 @@ pub(super) struct AskedSettings<'r> {
     pub system: Option<&'r str>,
 }
 
-/// The report on a finished generation.
 #[derive(Debug, Serialize)]
 pub(super) struct Report<'r> {
     pub text: &'r str,

@@ -252,7 +252,6 @@ fn least_requests(load: Arrivals) -> usize {
     }
 }
 
-/// Parses K.
 pub(super) fn draft_length(k: &str) -> Result<usize, String> {
     let known = k.parse().ok().filter(|k| (1..=MAX_K).contains(k));
     known.ok_or_else(|| format!("K = {k}: allowed is a whole number from 1 to {MAX_K}"))

@@ -40,7 +40,6 @@ pub struct TapeFormat {
     read: TapeReader,
 }
 
-/// How it is read.
 #[derive(Debug, Clone, Copy)]
 enum TapeReader {
     /// Line by line.
@@ -162,7 +161,6 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Writes the rounds of a run.
     fn run_of(&self, run: LoggedRun, to: &Path) -> Result<(TapeFile, Imported)> {
         let LoggedRun { target, samplings, drafters, logs } = run;
         let found = Imported { logs: logs.len(), ..Imported::default() };
@@ -253,7 +251,6 @@ impl Import<'_> {
     }
 }
 
-/// A message of a conversation.
 #[derive(Debug, serde::Deserialize)]
 struct Said {
     role: String,
