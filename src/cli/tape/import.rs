@@ -12,7 +12,7 @@ use crate::cli::options::{ModelArgs, count};
 use crate::cli::output;
 use crate::cli::sampling::SamplingArgs;
 use crate::draft::DRAFTERS;
-use crate::recording::{Import, MODEL, TAPE_FORMATS};
+use crate::recording::{Import, MODEL, TAPE_FORMATS, TapeFormat};
 use crate::shown::count as counted;
 use crate::tape::{TapeDrafter, TapeModel};
 use crate::terminal;
@@ -45,16 +45,13 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     max_tokens: Option<usize>,
     /// The drafter of logged rounds, if the log does not state it (see `specdec list`)
-    #[arg(long, value_name = "NAME", default_value = MODEL, value_parser = drafters())]
+    #[arg(long, value_name = "NAME", default_value = MODEL,
+        value_parser = PossibleValuesParser::new(DRAFTERS.iter().map(|entry| entry.name)))]
     drafter: String,
     #[command(flatten)]
     models: ModelArgs,
     #[command(flatten)]
     sampling: SamplingArgs,
-}
-
-fn drafters() -> PossibleValuesParser {
-    DRAFTERS.iter().map(|entry| PossibleValue::new(entry.name)).collect::<Vec<_>>().into()
 }
 
 impl ImportArgs {
@@ -67,11 +64,8 @@ impl ImportArgs {
 }
 
 fn formats() -> PossibleValuesParser {
-    let formats = TAPE_FORMATS.iter();
-    formats
-        .map(|format| PossibleValue::new(format.name).help(format.summary))
-        .collect::<Vec<_>>()
-        .into()
+    let value = |format: &TapeFormat| PossibleValue::new(format.name).help(format.summary);
+    PossibleValuesParser::new(TAPE_FORMATS.iter().map(value))
 }
 
 /// Imports the sequences, and says what the tape holds.

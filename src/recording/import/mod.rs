@@ -83,8 +83,6 @@ pub struct Import<'a> {
 /// What an import found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Imported {
-    /// Sequences on the tape.
-    pub sequences: usize,
     /// Decodings of which only the rounds are known.
     pub logs: usize,
     /// Lists of drafts that were skipped, since they belong to other completions.
@@ -131,7 +129,7 @@ impl Import<'_> {
                 }
             }
         }
-        (found.sequences, found.logs) = (sequences.len(), rounds.len());
+        found.logs = rounds.len();
         if sequences.is_empty() && rounds.is_empty() {
             bail!("{} holds no sequence whose tokens are all known", from.display());
         }
