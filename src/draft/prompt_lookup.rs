@@ -65,9 +65,8 @@ impl PromptLookup {
             )));
         }
         if ![RECENT, LEFTMOST].contains(&which.as_str()) {
-            let allowed = format!("{RECENT}, {LEFTMOST}");
             return Err(Error::setting(format!(
-                "prompt_lookup_match = {which}: allowed are {allowed}"
+                "prompt_lookup_match = {which}: allowed are {RECENT}, {LEFTMOST}"
             )));
         }
         Ok(())
