@@ -78,9 +78,6 @@ pub(super) struct Wanted<'w> {
 
 impl<'a> Passes<'a> {
     /// Computes the prompt once, for `beams` slots that share it.
-    ///
-    /// # Errors
-    /// If a model fails.
     pub(super) fn new(
         target: &'a dyn LanguageModel,
         mut method: Method<'a>,
@@ -112,9 +109,6 @@ impl<'a> Passes<'a> {
     }
 
     /// Copies the computed rows of the slot `from` to the slot `to`.
-    ///
-    /// # Errors
-    /// If the engine fails to copy rows.
     pub(super) fn copy(&mut self, from: usize, to: usize) -> Result<(), Error> {
         let [from, to] = self
             .slots
@@ -124,9 +118,6 @@ impl<'a> Passes<'a> {
     }
 
     /// Computes the wanted rows and the rows of drafts after them.
-    ///
-    /// # Errors
-    /// If a model fails.
     pub(super) fn compute(
         &mut self,
         wanted: &mut [Wanted<'_>],

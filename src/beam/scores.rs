@@ -10,9 +10,6 @@ pub(super) type Penalties = BTreeMap<Token, f64>;
 
 /// The `count` best tokens after a row, best first, with log p less the penalties; ties go to
 /// the lowest id, and impossible tokens are left out.
-///
-/// # Errors
-/// If the logits do not define a distribution.
 pub(super) fn best(
     logits: &Logits,
     count: usize,

@@ -3,6 +3,8 @@
 use std::ops::{ControlFlow, Range};
 use std::time::Duration;
 
+use serde::{Serialize, Serializer};
+
 use super::ahead::{Passes, RowAhead, Wanted};
 use super::group::{BeamGroup, Candidate, Hypothesis};
 use super::scores::{Penalties, best};
@@ -38,8 +40,8 @@ pub struct BeamResult {
     pub totals: BeamTotals,
 }
 
-/// The cost of a search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// The cost of a search; serialised with times in µs, named like the CSV columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct BeamTotals {
     /// Number of steps, each of which extends the beams by one token.
     pub steps: usize,
@@ -50,12 +52,17 @@ pub struct BeamTotals {
     /// Passes of the drafter's model, without prefill.
     pub draft_forwards: usize,
     /// Time of the prefill.
+    #[serde(rename = "prefill_us", serialize_with = "micros")]
     pub prefill: Duration,
     /// Time of all steps.
+    #[serde(rename = "decode_us", serialize_with = "micros")]
     pub decode: Duration,
 }
 
-/// The beams of a group.
+fn micros<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(time.as_secs_f64() * 1e6)
+}
+
 #[derive(Debug)]
 struct Beams<'a> {
     group: BeamGroup,

@@ -133,7 +133,6 @@ impl BeamSettings {
         log_prob / libm::pow(length as f64, self.length_penalty)
     }
 
-    /// Beams of a group.
     pub(super) fn width(&self) -> usize {
         self.num_beams / self.num_beam_groups
     }

@@ -15,11 +15,9 @@ pub struct RoundCosts {
     pub plain_outside: f64,
 }
 
-/// The best draft length at a given acceptance.
+/// The best draft length if every drafted token is accepted with the same probability.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BestLength {
-    /// α: the probability that a drafted token is accepted, equal at every position.
-    pub acceptance: f64,
     /// The best draft length K.
     pub length: usize,
     /// Speedup over plain decoding with this K. If it is below 1, every K is slower.
@@ -39,12 +37,8 @@ impl RoundCosts {
     /// The draft length with the largest speedup at an acceptance.
     pub fn best(&self, acceptance: f64) -> BestLength {
         (1..self.passes.len())
-            .map(|length| BestLength {
-                acceptance,
-                length,
-                speedup: self.speedup(acceptance, length),
-            })
-            .fold(BestLength { acceptance, length: 0, speedup: 0.0 }, |best, next| {
+            .map(|length| BestLength { length, speedup: self.speedup(acceptance, length) })
+            .fold(BestLength { length: 0, speedup: 0.0 }, |best, next| {
                 if next.speedup > best.speedup { next } else { best }
             })
     }

@@ -20,7 +20,7 @@ use crate::machine::MachineClock;
 use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 use crate::pool::Pool;
 use crate::sampling::{Logits, Sampler, SamplingParams};
-use crate::tape::{TapeEnd, TapeSequence, Teacher, log_probs};
+use crate::tape::{TapeSequence, Teacher, log_probs};
 use crate::tree::{Draft, Row};
 
 /// The largest batch that can be asked for.
@@ -129,15 +129,10 @@ fn timed(stopwatch: &Stopwatch<'_>, task: &mut super::sample::TimedCall<'_>) -> 
 fn score(model: &dyn LanguageModel, tokens: usize) -> Result<(), crate::error::Error> {
     let all = text(model, tokens + 1);
     let read = TapeSequence {
-        prompt: String::new(),
-        category: String::new(),
-        repeat: 0,
-        sampling: 0,
         prompt_tokens: all[..1].to_vec(),
         tokens: all[1..].to_vec(),
         max_tokens: tokens,
-        end: TapeEnd::Cut,
-        log_p: None,
+        ..TapeSequence::default()
     };
     let sampler = Sampler::new(SamplingParams::NEUTRAL)?.on(model.for_each_row());
     log_probs(&mut Teacher::new(model)?, &sampler, &read).map(drop)

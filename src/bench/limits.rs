@@ -23,9 +23,6 @@ pub(super) struct ReadBuffer(MmapMut);
 
 impl ReadBuffer {
     /// Allocates at least `bytes` bytes and writes each once, so that all pages are mapped.
-    ///
-    /// # Errors
-    /// If the system cannot allocate the memory.
     pub(super) fn new(bytes: usize) -> io::Result<Self> {
         let line = size_of::<[f32; LANES]>();
         let mut map = large_pages(bytes.max(1).next_multiple_of(line))?;

@@ -96,9 +96,6 @@ impl<'a> TimedDraft<'a> {
 
 /// Times rounds that `batch` texts share, with K = `drafted` after `context` context tokens. When
 /// a text has no room left, all begin again.
-///
-/// # Errors
-/// If a model fails.
 pub(super) fn outside(
     (target, draft): (&dyn LanguageModel, TimedDraft<'_>),
     BenchPlace { context, batch, .. }: BenchPlace,
@@ -149,7 +146,6 @@ pub(super) fn outside(
     Ok(rounds.found)
 }
 
-/// One of the texts whose rounds are timed.
 struct BenchText<'a> {
     generation: Generation<'a>,
     chance: Seeded,

@@ -7,7 +7,7 @@ use crate::lanes::IsaKind;
 use crate::model::LanguageModel;
 
 /// Timings of passes with `m` rows. `docs/metrics.md` describes the columns.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct PassRow {
     pub shape: String,

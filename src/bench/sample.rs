@@ -93,7 +93,6 @@ pub(super) struct Stopwatch<'a> {
     cores: usize,
 }
 
-/// One sample.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TimingSample {
     /// µs per call.
@@ -108,7 +107,6 @@ impl<'a> Stopwatch<'a> {
         Self { clock, threads: Pool::shared().threads(), cores }
     }
 
-    /// The clock it measures with.
     pub(super) fn clock(&self) -> &'a dyn Clock {
         self.clock
     }
@@ -128,9 +126,6 @@ impl<'a> Stopwatch<'a> {
     /// Times tasks in turns, so that drift of the machine affects all of them equally. Stops
     /// when every task has enough undisturbed samples and `budget` is spent, or after
     /// [`PATIENCE`] budgets.
-    ///
-    /// # Errors
-    /// If a task fails.
     pub(super) fn in_turns(
         &self,
         tasks: &mut [Task<'_>],
@@ -155,9 +150,6 @@ impl<'a> Stopwatch<'a> {
 
     /// The number of calls that fill a sample. Runs the task four times: once to warm up, then
     /// three times, of which the shortest is the least likely to be disturbed.
-    ///
-    /// # Errors
-    /// If the task fails.
     pub(super) fn repeats(&self, task: &mut TimedCall<'_>) -> Result<u32, Error> {
         task()?;
         let mut shortest = Duration::MAX;
@@ -171,9 +163,6 @@ impl<'a> Stopwatch<'a> {
     }
 
     /// Takes one sample of `repeats` calls.
-    ///
-    /// # Errors
-    /// If the task fails.
     pub(super) fn sample(
         &self,
         task: &mut TimedCall<'_>,

@@ -141,7 +141,6 @@ fn of_rounds(
     Ok(found)
 }
 
-/// What prompts cost.
 fn of_prompts(
     target: &dyn LanguageModel,
     draft: Option<&dyn LanguageModel>,

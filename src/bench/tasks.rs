@@ -22,7 +22,6 @@ pub(super) struct BenchPlace {
 }
 
 impl BenchPlace {
-    /// A sequence alone.
     pub(super) fn alone(context: usize) -> Self {
         Self { context, batch: 1, shared: false }
     }
@@ -62,9 +61,6 @@ pub(super) struct BenchSequences<'a> {
 
 impl<'a> BenchSequences<'a> {
     /// Sequences that hold the context but for its last token, which is computed once.
-    ///
-    /// # Errors
-    /// If the model fails.
     pub(super) fn new(model: &'a dyn LanguageModel, place: BenchPlace) -> Result<Self, Error> {
         let text = text(model, place.context);
         let held = &text[..place.context - 1];
@@ -101,9 +97,6 @@ impl<'a> BenchSequences<'a> {
 }
 
 /// A task that runs the draft passes of a round: [`DRAFTED`] passes of one row of each sequence.
-///
-/// # Errors
-/// If the model fails.
 pub(super) fn drafting(draft: &dyn LanguageModel, place: BenchPlace) -> Result<Task<'_>, Error> {
     let mut one = BenchSequences::new(draft, place)?.pass(1);
     Ok(Box::new(move || (0..DRAFTED).try_for_each(|_| one())))

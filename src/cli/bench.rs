@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use serde::Serialize;
 
 use super::models::{open_pair, start_threads};
 use super::options::{ModelArgs, count};
@@ -18,8 +17,8 @@ use crate::lanes::IsaKind;
 use crate::machine::MachineClock;
 use crate::model::{CPU, LanguageModel, ModelInfo, ModelShape, Role, SHAPES};
 use crate::pool::Pool;
+use crate::report;
 
-/// Options of `specdec bench`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -75,7 +74,6 @@ pub(super) struct BenchArgs {
     interactive: bool,
 }
 
-/// Runs the command.
 pub(super) fn run(args: &BenchArgs) -> Result<()> {
     if let Some(file) = &args.figure
         && file.extension().is_none_or(|e| e != "svg")
@@ -91,13 +89,13 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
     let (info, costs) = (target.info(), measured.costs());
     let rows = PassRow::of(&*target, &measured);
     if let Some(file) = &args.csv {
-        write_csv(&rows, file).with_context(|| format!("cannot write {}", file.display()))?;
+        report::write_csv(file, &rows)?;
     }
     if let Some(file) = &args.costs {
         let (contexts, batches) = (&args.contexts, &args.batch);
         let places = CostPlaces { contexts, batches, shared: args.shared };
         let costs = cost_rows(&*target, draft.as_deref(), places, budget, &clock)?;
-        write_csv(&costs, file).with_context(|| format!("cannot write {}", file.display()))?;
+        report::write_csv(file, &costs)?;
     }
     // Even if the reader of the table has closed the pipe, the figure is written.
     let shown = output::write(&table(info, &measured, &rows, costs.as_ref()));
@@ -125,12 +123,6 @@ fn models(args: &BenchArgs) -> Result<Models> {
     };
     let settings = args.models.settings(Role::Draft);
     Ok((target, draft.map(|shape| shape.model(&settings)).transpose()?))
-}
-
-fn write_csv(rows: &[impl Serialize], file: &std::path::Path) -> Result<()> {
-    let mut writer = csv::Writer::from_path(file)?;
-    rows.iter().try_for_each(|row| writer.serialize(row))?;
-    Ok(writer.flush()?)
 }
 
 fn table(

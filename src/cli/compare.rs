@@ -13,7 +13,6 @@ use crate::shown;
 use crate::statistics::{ContrastFinding, LEVEL, Measure};
 use crate::terminal;
 
-/// Options of `specdec compare`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -36,10 +35,6 @@ pub(super) struct CompareArgs {
     json: bool,
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// If a folder cannot be compared; the message says why.
 pub(super) fn run(args: &CompareArgs) -> Result<()> {
     let comparison = compare(&args.first, &args.second)?;
     if let Some(file) = &args.csv {

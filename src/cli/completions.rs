@@ -5,7 +5,6 @@ use clap_complete::Shell;
 
 use super::output;
 
-/// Options of `specdec completions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -17,7 +16,6 @@ pub(super) struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Runs the command.
 pub(super) fn run(args: &CompletionsArgs) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut super::command(), "specdec", &mut script);

@@ -1,6 +1,5 @@
 //! Ctrl-C while an experiment runs: responds at once, by stopping or by saying when.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc;
@@ -30,16 +29,9 @@ pub(super) enum RunStage {
 }
 
 /// The error of a run that was stopped by Ctrl-C, with its message.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(super) struct Interrupted(pub(super) String);
-
-impl fmt::Display for Interrupted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Interrupted {}
 
 /// The state of the Ctrl-C handler.
 #[derive(Debug, Default)]
@@ -51,9 +43,6 @@ pub(super) struct Interrupts {
 
 impl Interrupts {
     /// Installs the Ctrl-C handler.
-    ///
-    /// # Errors
-    /// If the system refuses the handler or its thread.
     pub(super) fn listen() -> Result<Arc<Self>> {
         let interrupts = Arc::new(Self::default());
         let own = Arc::clone(&interrupts);

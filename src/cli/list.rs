@@ -18,7 +18,6 @@ use crate::simulation::{PolicyEntry, policies};
 use crate::tree::{DraftShape, Siblings};
 use crate::verify::{BuildVerifier, VERIFIERS};
 
-/// Options of `specdec list`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,7 +39,6 @@ pub(super) struct ListArgs {
     markdown: bool,
 }
 
-/// The contents of all registries.
 #[derive(Debug, Serialize)]
 struct Everything {
     drafters: Vec<ListedMethod>,
@@ -65,7 +63,6 @@ struct ListedMethod {
     paper: &'static str,
 }
 
-/// A setting of a method.
 #[derive(Debug, Serialize)]
 struct ListedSetting {
     key: &'static str,
@@ -135,7 +132,6 @@ fn methods<B>(
         .collect()
 }
 
-/// Runs the command.
 pub(super) fn run(args: &ListArgs) -> Result<()> {
     let certified = certified().context("docs/certified.csv")?;
     let everything = Everything {

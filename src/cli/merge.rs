@@ -13,7 +13,6 @@ use crate::terminal;
 /// How many of the things that are left out an error names.
 const NAMED: usize = 8;
 
-/// Options of `specdec merge`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -42,10 +41,6 @@ pub(super) struct MergeArgs {
     packing: PackingArgs,
 }
 
-/// Merges folders.
-///
-/// # Errors
-/// If they cannot be merged, or something is missing and that is not allowed.
 pub(super) fn run(args: &MergeArgs) -> anyhow::Result<()> {
     let Merged { folder, blocks: (done, all), left_out } =
         merge(&args.folders, &args.out, args.packing.pack_above)?;

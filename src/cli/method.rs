@@ -57,9 +57,6 @@ impl MethodArgs {
     }
 
     /// The same without sampling settings of the target; `params` has those of the draft model.
-    ///
-    /// # Errors
-    /// As [`Self::spec`].
     pub(super) fn spec_of(&self, mut params: Params) -> Result<MethodSpec> {
         let lengths = [
             ("prompt_lookup_max", self.prompt_lookup_max),

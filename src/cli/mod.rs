@@ -147,7 +147,6 @@ fn show(help: &clap::Error) -> anyhow::Result<()> {
     }
 }
 
-/// Runs a command.
 fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Run(args) => run::run(&args),

@@ -10,7 +10,6 @@ use super::options::WrittenPair;
 use super::output;
 use crate::experiment::Experiment;
 
-/// Options of `specdec new`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -31,7 +30,6 @@ pub(super) struct NewArgs {
     prompts: Vec<String>,
 }
 
-/// Runs the command.
 pub(super) fn run(args: &NewArgs) -> Result<()> {
     let file = args.folder.join("experiment.toml");
     if file.exists() {

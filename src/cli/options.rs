@@ -1,7 +1,7 @@
 //! Options that several commands share.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, bail};
@@ -22,11 +22,16 @@ pub(super) fn count(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "allowed is a whole number >= 0".to_owned())
 }
 
-/// Parses a setting of a method.
 pub(super) fn setting(text: &str) -> Result<(String, Value), String> {
     let (key, value) = text.split_once('=').ok_or("allowed is KEY=VALUE")?;
     let Ok(value) = value.parse();
     Ok((key.to_owned(), value))
+}
+
+/// A path as a word of a command. One that begins with a dash would be an option.
+pub(super) fn word(path: &Path) -> Result<String> {
+    let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
+    Ok(if text.starts_with('-') { format!("./{text}") } else { text.to_owned() })
 }
 
 /// The models of an experiment file that a command writes.
@@ -41,7 +46,6 @@ pub(super) struct WrittenPair {
 }
 
 impl WrittenPair {
-    /// The draft model, if there is one.
     pub(super) fn draft(&self) -> Option<&str> {
         let embedded = self.target == "embedded-target";
         self.draft.as_deref().or(embedded.then_some("embedded-draft"))

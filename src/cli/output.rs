@@ -29,9 +29,6 @@ pub(super) fn write(text: &str) -> Result<()> {
 }
 
 /// Like [`write`], but keeps control characters, for text that is already safe and coloured.
-///
-/// # Errors
-/// As [`write`].
 pub(super) fn write_raw(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes())
@@ -40,9 +37,6 @@ pub(super) fn write_raw(text: &str) -> Result<()> {
 }
 
 /// Writes one line of text.
-///
-/// # Errors
-/// As [`write`].
 pub(super) fn line(text: impl Display) -> Result<()> {
     write(&format!("{text}\n"))
 }
@@ -68,9 +62,6 @@ pub(super) fn aligned(rows: &[Vec<String>], right: impl Fn(usize) -> bool) -> Ve
 }
 
 /// Writes one JSON value on one line.
-///
-/// # Errors
-/// As [`write`].
 pub(super) fn write_json(value: &impl Serialize) -> Result<()> {
     line(serde_json::to_string(value).context("cannot write JSON")?)
 }

@@ -6,7 +6,6 @@ use super::output;
 use crate::recording::MODEL;
 use crate::terminal;
 
-/// Options of `specdec report`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,9 +34,6 @@ pub(super) struct ReportArgs {
 }
 
 /// Writes summary.csv, survival.csv, the figures, report.md and report.html of a results folder.
-///
-/// # Errors
-/// If a file of the folder is missing or damaged; the message names it.
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let brief = crate::report::report(&args.folder)?;
     terminal::say(brief.text(terminal::width().min(terminal::COLUMNS)).trim_end());

@@ -9,15 +9,14 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use super::interrupt::{Interrupted, Interrupts, RunStage};
+use super::options::word;
 use super::output;
 use super::source::{OverrideArgs, Ready, prepare};
 use crate::cluster::shard_of_task;
-use crate::draft::Texts;
 use crate::experiment::{
     ClockKind, Ended, Frozen, PACK_ABOVE, PlannedModel, Resume, Setup, Shard, describe, pass_time,
     run_shard,
 };
-use crate::input::read_text;
 use crate::registry::class_with_word;
 use crate::shown::count;
 use crate::{report, terminal};
@@ -25,7 +24,6 @@ use crate::{report, terminal};
 /// The maximum number of prompts that `run` names in a sentence about how they were chosen.
 const LISTED: usize = 12;
 
-/// Options of `specdec run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -73,7 +71,6 @@ pub(super) struct PackingArgs {
     pub(super) pack_above: u64,
 }
 
-/// Options of `specdec plan`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -111,10 +108,7 @@ impl SourceArgs {
     /// # Errors
     /// If the path of the experiment is not UTF-8.
     pub(super) fn words(&self) -> Result<Vec<String>> {
-        let path = self.experiment.to_str();
-        let path = path.with_context(|| format!("{} is not UTF-8", self.experiment.display()))?;
-        let experiment = if path.starts_with('-') { format!("./{path}") } else { path.to_owned() };
-        let mut words = vec![experiment];
+        let mut words = vec![word(&self.experiment)?];
         words.extend(self.overrides.words());
         words.extend(self.clock.iter().flat_map(|clock| ["--clock".to_owned(), clock.clone()]));
         words.extend(self.trace.then(|| "--trace".to_owned()));
@@ -122,9 +116,6 @@ impl SourceArgs {
     }
 
     /// Reads the experiment and loads its models.
-    ///
-    /// # Errors
-    /// If it is invalid, or a model or prompt set is missing or damaged.
     pub(super) fn prepare(&self) -> Result<Ready> {
         let mut ready = prepare(&self.experiment, &self.overrides)?;
         let spec = &mut ready.experiment.spec;
@@ -138,10 +129,9 @@ impl SourceArgs {
     }
 }
 
-/// Runs `specdec plan`.
 pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     let ready = args.source.prepare()?;
-    let frozen = ready.freeze(&Texts::new(&*ready.pair.target.codec, read_text))?;
+    let frozen = ready.freeze(&ready.texts())?;
     let plan = &frozen.plan;
     let mut text = String::new();
     writeln!(text, "experiment  {} ({})", plan.experiment, ready.experiment.file.display())?;
@@ -202,7 +192,6 @@ impl RunArgs {
 /// The value of `--shard` that reads the environment.
 const AUTO: &str = "auto";
 
-/// Runs `specdec run`.
 pub(super) fn run(args: &RunArgs) -> Result<()> {
     match args.part()? {
         None => output::line(measured(args)?.join("report.md").display()),
@@ -247,7 +236,7 @@ fn prepared(
     run: impl FnOnce(&Setup<'_>) -> Result<Option<Ended>>,
 ) -> Result<Option<PathBuf>> {
     let ready = args.source.prepare()?;
-    let texts = Texts::new(&*ready.pair.target.codec, read_text);
+    let texts = ready.texts();
     let Frozen { plan, prompts, tokens } = ready.freeze(&texts)?;
     plan.choice.sentences(LISTED).iter().for_each(terminal::say);
     let clock = plan.clock();

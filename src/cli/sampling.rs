@@ -31,9 +31,6 @@ impl<const TARGET: bool> SamplingArgs<TARGET> {
     }
 
     /// The settings given for the draft model.
-    ///
-    /// # Errors
-    /// As [`Self::target`].
     pub(super) fn draft(&self) -> Result<Params, BadParam> {
         self.0.of(&DRAFT_SAMPLING)
     }

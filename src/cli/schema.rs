@@ -5,7 +5,6 @@ use anyhow::Result;
 use super::output;
 use crate::experiment::reference::{page, schema};
 
-/// Options of `specdec schema`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -20,7 +19,6 @@ pub(super) struct SchemaArgs {
     markdown: bool,
 }
 
-/// Runs the command.
 pub(super) fn run(args: &SchemaArgs) -> Result<()> {
     let text = if args.markdown { page() } else { serde_json::to_string_pretty(&schema())? + "\n" };
     output::write(&text)

@@ -14,7 +14,6 @@ use crate::exactness::mutants::Mutant;
 use crate::serve::{LogprobsMode, MUTANT_HEADER, ServeLimits, ServeSettings, ServedPair, serve};
 use crate::terminal;
 
-/// Options of `specdec serve`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -92,14 +91,14 @@ fn most_logprobs(text: &str) -> Result<i64, String> {
 
 impl ServerArgs {
     fn check(&self) -> Result<()> {
-        if !(1..=1024).contains(&self.slots) {
-            bail!("--slots is out of range: allowed is a whole number from 1 to 1024");
-        }
-        if !(1..=65536).contains(&self.queue) {
-            bail!("--queue is out of range: allowed is a whole number from 1 to 65536");
-        }
-        if !(1..=262_144).contains(&self.max_body_kib) {
-            bail!("--max-body-kib is out of range: allowed is a whole number from 1 to 262144");
+        for (option, number, most) in [
+            ("--slots", self.slots, 1024),
+            ("--queue", self.queue, 65536),
+            ("--max-body-kib", self.max_body_kib, 262_144),
+        ] {
+            if !(1..=most).contains(&number) {
+                bail!("{option} is out of range: allowed is a whole number from 1 to {most}");
+            }
         }
         Ok(())
     }

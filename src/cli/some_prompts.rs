@@ -53,9 +53,6 @@ impl SomePrompts {
     }
 
     /// As [`Self::tokens`], with ids and categories; all of the prompts if no number was named.
-    ///
-    /// # Errors
-    /// As [`Self::tokens`].
     pub(super) fn chosen(&self, pair: &Pair, new: usize) -> Result<Vec<TapePrompt>> {
         let room = |model: &dyn LanguageModel| model.info().context_length.saturating_sub(new);
         let most = pair.draft_model().map_or(usize::MAX, room).min(room(&*pair.target.model));
@@ -68,9 +65,6 @@ impl SomePrompts {
     }
 
     /// The prompts that have up to `most` tokens, by a model that is not here.
-    ///
-    /// # Errors
-    /// As [`Self::tokens`], or those of `encode`.
     pub(super) fn chosen_by(
         &self,
         most: usize,

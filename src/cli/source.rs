@@ -9,10 +9,13 @@ use clap::Args;
 use super::models::start_threads;
 use crate::draft::Texts;
 use crate::experiment::{Experiment, Frozen, Material, Spec, freeze};
+use crate::input::read_text;
 use crate::model::{Catalog, LanguageModel, Role};
 use crate::pair::Pair;
 use crate::params::Value;
 use crate::prompt::{self, Question};
+use crate::recording::{Recording, TapePrompt};
+use crate::sampling::SamplingParams;
 
 /// Prompts per category and maximum tokens per prompt with `--quick`.
 const QUICK: (usize, usize) = (1, 16);
@@ -46,6 +49,11 @@ pub(super) struct Ready {
 }
 
 impl Ready {
+    /// The texts of drafters, in the target's tokens.
+    pub(super) fn texts(&self) -> Texts<'_> {
+        Texts::new(&*self.pair.target.codec, read_text)
+    }
+
     /// Freezes the plan; drafters that need texts read them from `texts`.
     pub(super) fn freeze(&self, texts: &Texts<'_>) -> Result<Frozen> {
         let material = Material {
@@ -59,6 +67,32 @@ impl Ready {
         };
         let place = || self.experiment.file.display().to_string();
         freeze(&self.experiment.spec, &material).with_context(place)
+    }
+
+    /// A recording of the plan's prompts with these sampling settings.
+    pub(super) fn recording(
+        &self,
+        frozen: Frozen,
+        samplings: Vec<SamplingParams>,
+    ) -> Recording<'_> {
+        let Frozen { plan, prompts, tokens } = frozen;
+        let prompts = prompts.into_iter().zip(tokens);
+        let prompts = prompts.map(|(prompt, tokens)| TapePrompt {
+            id: prompt.id,
+            category: prompt.category,
+            tokens,
+        });
+        Recording {
+            target: &*self.pair.target.model,
+            name: &self.experiment.spec.target,
+            codec: &*self.pair.target.codec,
+            samplings,
+            prompts: prompts.collect(),
+            repeats: plan.repeats,
+            seed: plan.seed,
+            max_tokens: plan.max_tokens,
+            ignore_eos: plan.ignore_eos,
+        }
     }
 }
 

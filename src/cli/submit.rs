@@ -1,19 +1,17 @@
 //! `specdec submit`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args};
 
+use super::options::word;
 use super::output;
 use super::run::SourceArgs;
 use crate::cluster::{ClusterEngine, ClusterJob, KubernetesSettings};
-use crate::draft::Texts;
 use crate::experiment::{MOST_SHARDS, shards_folder};
-use crate::input::read_text;
 use crate::terminal;
 
-/// Options of `specdec submit`.
 #[derive(Debug, Args)]
 #[command(
     group(ArgGroup::new("engine").required(true)),
@@ -92,7 +90,7 @@ impl SubmitArgs {
             bail!("--shards = {} is not allowed: from 1 to {MOST_SHARDS}", self.shards);
         }
         let ready = self.source.prepare()?;
-        let plan = ready.freeze(&Texts::new(&*ready.pair.target.codec, read_text))?.plan;
+        let plan = ready.freeze(&ready.texts())?.plan;
         let blocks = plan.blocks();
         let shards = self.shards.min(blocks);
         if shards < self.shards {
@@ -124,16 +122,7 @@ impl SubmitArgs {
     }
 }
 
-/// A path as a word of a command. One that begins with a dash would be an option.
-fn word(path: &Path) -> Result<String> {
-    let text = path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))?;
-    Ok(if text.starts_with('-') { format!("./{text}") } else { text.to_owned() })
-}
-
 /// Prints or sends what starts a run in parts.
-///
-/// # Errors
-/// If the experiment cannot be run, or the engine is not there.
 pub(super) fn run(args: &SubmitArgs) -> Result<()> {
     let (engine, job) = (args.engine(), args.job()?);
     if !args.send {

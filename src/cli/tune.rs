@@ -16,15 +16,13 @@ use super::sampling::SamplingArgs;
 use super::some_prompts::SHIPPED;
 use super::source::{OverrideArgs, Ready, prepare};
 use crate::bench::{CostPlaces, cost_rows};
-use crate::draft::Texts;
-use crate::experiment::Frozen;
+use crate::draft::Tools;
 use crate::forecasting::{
     CostSetting, CostTable, Costed, ForecastCell, ForecastGap, forecast_cells, gaps, write_costs,
 };
-use crate::input::read_text;
 use crate::machine::MachineClock;
 use crate::params::{Params, Value};
-use crate::recording::{MODEL, Recording, Scoring, TapeFile, TapePrompt, canonical};
+use crate::recording::{MODEL, Recording, Scoring, canonical};
 use crate::report;
 use crate::tape::{AcceptanceRule, Tape, TapeDrafter, TapeModel};
 use crate::terminal;
@@ -34,7 +32,6 @@ const MEASURED: usize = 3;
 /// The temperatures of the draft to try, as shares of the target's.
 const COOLER: [f64; 2] = [0.7, 0.85];
 
-/// Options of `specdec tune`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -73,7 +70,6 @@ pub(super) struct TuneArgs {
     sampling: SamplingArgs,
 }
 
-/// Runs the command.
 pub(super) fn run(args: &TuneArgs) -> Result<()> {
     if args.out.exists() {
         bail!("{} exists already: name another folder", args.out.display());
@@ -160,32 +156,15 @@ impl TuneArgs {
 
     /// Records completions of the experiment's prompts, and scores them with drafters.
     fn tape(&self, ready: &Ready) -> Result<Tape> {
-        let (target, codec) = (&*ready.pair.target.model, &*ready.pair.target.codec);
-        let texts = Texts::new(codec, read_text);
-        let Frozen { plan, prompts, tokens } = ready.freeze(&texts)?;
-        let prompts = prompts.into_iter().zip(tokens).map(|(prompt, tokens)| TapePrompt {
-            id: prompt.id,
-            category: prompt.category,
-            tokens,
-        });
-        let recording = Recording {
-            target,
-            name: &self.models.target,
-            codec,
-            samplings: vec![self.sampling.target()?],
-            prompts: prompts.collect(),
-            repeats: 1,
-            // Not the seed of the run, which must not be forecast from its own completions.
-            seed: plan.seed + 1,
-            max_tokens: plan.max_tokens,
-            ignore_eos: plan.ignore_eos,
-        };
-        let mut file: TapeFile = recording.run(&self.out.join("tape.jsonl"))?;
-        let tools = crate::draft::Tools {
-            draft: ready.pair.draft_model(),
-            target: Some(target),
-            texts: Some(&texts),
-        };
+        let texts = ready.texts();
+        let frozen = ready.freeze(&texts)?;
+        // Not the seed of the run, which must not be forecast from its own completions.
+        let seed = frozen.plan.seed + 1;
+        let recording = ready.recording(frozen, vec![self.sampling.target()?]);
+        let recording = Recording { name: &self.models.target, repeats: 1, seed, ..recording };
+        let mut file = recording.run(&self.out.join("tape.jsonl"))?;
+        let (draft, target) = (ready.pair.draft_model(), Some(&*ready.pair.target.model));
+        let tools = Tools { draft, target, texts: Some(&texts) };
         let drafters = self.drafters(ready)?;
         Scoring { drafters, tools, overlap: false, beliefs: None }.run(&mut file)?;
         Ok(file.tape().clone())
@@ -193,8 +172,8 @@ impl TuneArgs {
 
     fn drafters(&self, ready: &Ready) -> Result<Vec<TapeDrafter>> {
         let drafter = |name: &str, params, most| {
-            let (model, length) = (None, None);
-            canonical(TapeDrafter { drafter: name.to_owned(), model, length, params, most })
+            let drafter = name.to_owned();
+            canonical(TapeDrafter { drafter, params, most, ..TapeDrafter::default() })
         };
         let most = Some(crate::forecasting::MAX_K);
         let mut all = vec![

@@ -9,7 +9,6 @@
 use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
 use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
-use crate::clock::Clock;
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::params::Param;
@@ -23,7 +22,6 @@ const GUESSED: Param = Param::count(
     "tokens that the lookup guesses for each pass of the draft model",
 );
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "cascade",
     aliases: &["staged"],
@@ -42,7 +40,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// A draft model accelerated by a lookup.
 #[derive(Debug)]
 struct Cascade<'a> {
     reader: Reader<'a>,
@@ -70,12 +67,8 @@ impl Cascade<'_> {
 }
 
 impl<'a> Drafter<'a> for Cascade<'a> {
-    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
-        self.reader.expect(tokens)
-    }
-
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
-        self.reader.prefill(prompt, clock)
+    fn reader(&mut self) -> Option<&mut Reader<'a>> {
+        Some(&mut self.reader)
     }
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {

@@ -2,14 +2,13 @@
 
 use super::model::ModelDrafter;
 use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
+use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
-use crate::clock::Clock;
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::registry::Entry;
 use crate::tree::DraftShape;
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "hybrid",
     aliases: &[],
@@ -30,7 +29,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Prompt lookup with a draft model as fallback.
 #[derive(Debug)]
 struct Hybrid<'a> {
     lookup: PromptLookup,
@@ -38,12 +36,8 @@ struct Hybrid<'a> {
 }
 
 impl<'a> Drafter<'a> for Hybrid<'a> {
-    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
-        self.model.expect(tokens)
-    }
-
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
-        self.model.prefill(prompt, clock)
+    fn reader(&mut self) -> Option<&mut Reader<'a>> {
+        self.model.reader()
     }
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {

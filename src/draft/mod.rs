@@ -44,18 +44,22 @@ use crate::round::RoundEvent;
 use crate::sampling::{MOST_TOP_K, Sampler, SamplingParams};
 use crate::tree::{Draft, DraftShape, NodeId, Siblings};
 
-use reader::Prediction;
+use reader::{Prediction, Reader};
 
 /// Proposes one draft per round.
 pub trait Drafter<'a>: std::fmt::Debug {
+    /// The draft model that it reads, if it has one.
+    fn reader(&mut self) -> Option<&mut Reader<'a>> {
+        None
+    }
+
     /// Called before the prefill: the sequence may grow to `tokens` tokens. See
     /// [`crate::model::Session::expect`].
     ///
     /// # Errors
     /// If the drafter's model lacks the memory for them.
     fn expect(&mut self, tokens: usize) -> Result<(), Error> {
-        let _ = tokens;
-        Ok(())
+        self.reader().map_or(Ok(()), |reader| reader.expect(tokens))
     }
 
     /// Processes the prompt before the first round. Its time counts as prefill, not as
@@ -64,8 +68,7 @@ pub trait Drafter<'a>: std::fmt::Debug {
     /// # Errors
     /// If the drafter's model fails.
     fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
-        let _ = (prompt, clock);
-        Ok(())
+        self.reader().map_or(Ok(()), |reader| reader.prefill(prompt, clock))
     }
 
     /// Proposes a draft for the round.

@@ -2,7 +2,6 @@
 
 use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
-use crate::clock::Clock;
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::LanguageModel;
@@ -10,7 +9,6 @@ use crate::registry::Entry;
 use crate::sampling::Sampler;
 use crate::tree::{Draft, DraftShape, Row};
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "model",
     aliases: &["draft_model", "assistant_model"],
@@ -41,12 +39,8 @@ impl<'a> ModelDrafter<'a> {
 }
 
 impl<'a> Drafter<'a> for ModelDrafter<'a> {
-    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
-        self.0.expect(tokens)
-    }
-
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
-        self.0.prefill(prompt, clock)
+    fn reader(&mut self) -> Option<&mut Reader<'a>> {
+        Some(&mut self.0)
     }
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {

@@ -2,7 +2,6 @@
 
 use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
-use crate::clock::Clock;
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::params::{Param, Params};
@@ -21,7 +20,6 @@ pub(crate) const SIBLINGS: Param = Param::text(
 /// The kind of siblings that suits the verifier best.
 pub(crate) const AUTO: &str = "auto";
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "model_tree",
     aliases: &["tree"],
@@ -103,12 +101,8 @@ struct ModelTree<'a> {
 }
 
 impl<'a> Drafter<'a> for ModelTree<'a> {
-    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
-        self.reader.expect(tokens)
-    }
-
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
-        self.reader.prefill(prompt, clock)
+    fn reader(&mut self) -> Option<&mut Reader<'a>> {
+        Some(&mut self.reader)
     }
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {

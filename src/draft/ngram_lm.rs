@@ -24,7 +24,6 @@ const TEXT: Param = Param::file(
     "text file to count n-grams in; without one, the prompt and the output are counted",
 );
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "ngram_lm",
     aliases: &["ngram_model"],
@@ -47,7 +46,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Drafts from n-gram counts.
 #[derive(Debug, Clone)]
 struct NgramLm {
     counts: Rc<Counts>,
@@ -58,7 +56,6 @@ struct NgramLm {
     sampler: Sampler,
 }
 
-/// N-gram counts.
 #[derive(Debug, Clone)]
 pub(super) struct Counts {
     order: usize,

@@ -6,7 +6,6 @@ use crate::error::Error;
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "none",
     aliases: &["plain", "autoregressive"],

@@ -11,7 +11,6 @@ use std::rc::Rc;
 
 use super::reader::Reader;
 use super::{BuildDrafter, Drafter, Pausing, Round};
-use crate::clock::Clock;
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::params::Param;
@@ -21,7 +20,6 @@ use crate::tree::{Draft, DraftShape, Row};
 const ACCEPTANCE: Param =
     Param::number("oracle_acceptance", 0.8, 0.0..=1.0, "a: the acceptance rate to aim for");
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "oracle",
     aliases: &[],
@@ -41,7 +39,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Drafts from the mixture of the target's distribution and δ_z.
 #[derive(Debug)]
 struct Oracle<'a> {
     reader: Reader<'a>,
@@ -61,12 +58,8 @@ impl Oracle<'_> {
 }
 
 impl<'a> Drafter<'a> for Oracle<'a> {
-    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
-        self.reader.expect(tokens)
-    }
-
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
-        self.reader.prefill(prompt, clock)
+    fn reader(&mut self) -> Option<&mut Reader<'a>> {
+        Some(&mut self.reader)
     }
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {

@@ -7,23 +7,19 @@ use crate::params::{Param, Params};
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
 
-/// Longest n-gram looked up.
 pub(super) const MAX: Param =
     Param::count("prompt_lookup_max", 3, 1..=LONGEST, "longest n-gram looked up")
         .or(&["max_matching_ngram_size"]);
-/// Shortest n-gram looked up.
 pub(super) const MIN: Param =
     Param::count("prompt_lookup_min", 1, 1..=LONGEST, "shortest n-gram looked up");
 /// Upper limit of both settings.
 const LONGEST: usize = 1024;
 
-/// Which occurrence is continued if there are several.
 pub(super) const MATCH: Param =
     Param::text("prompt_lookup_match", RECENT, "which occurrence is continued: recent or leftmost");
 const RECENT: &str = "recent";
 const LEFTMOST: &str = "leftmost";
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "prompt_lookup",
     aliases: &["ngram", "prompt_lookup_decoding"],
@@ -50,7 +46,6 @@ pub struct PromptLookup {
 }
 
 impl PromptLookup {
-    /// The lookup with these settings.
     pub(super) fn new(params: &Params) -> Self {
         let (max, min) = (params.count(&MAX), params.count(&MIN));
         Self { max, min, leftmost: params.text(&MATCH) == LEFTMOST }
@@ -70,9 +65,8 @@ impl PromptLookup {
             )));
         }
         if ![RECENT, LEFTMOST].contains(&which.as_str()) {
-            let allowed = format!("{RECENT}, {LEFTMOST}");
             return Err(Error::setting(format!(
-                "prompt_lookup_match = {which}: allowed are {allowed}"
+                "prompt_lookup_match = {which}: allowed are {RECENT}, {LEFTMOST}"
             )));
         }
         Ok(())

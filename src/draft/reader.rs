@@ -16,7 +16,7 @@ use crate::tree::{Draft, Row};
 /// A draft model with its session and sampler. The session reconciles itself with the
 /// committed tokens, so no bookkeeping of accepted tokens is needed here.
 #[derive(Debug)]
-pub(super) struct Reader<'a> {
+pub struct Reader<'a> {
     model: &'a dyn LanguageModel,
     session: Rc<RefCell<Session>>,
     sampler: Sampler,
@@ -47,9 +47,6 @@ impl Prediction {
 
 impl<'a> Reader<'a> {
     /// A reader of `model`.
-    ///
-    /// # Errors
-    /// If the model cannot open a session.
     pub(super) fn new(model: &'a dyn LanguageModel, sampler: Sampler) -> Result<Self, Error> {
         let greedy = sampler.params().is_greedy();
         let params = sampler.params().penalties();
@@ -64,12 +61,10 @@ impl<'a> Reader<'a> {
         Self { ranks: true, ..self }
     }
 
-    /// See [`super::Drafter::expect`].
     pub(super) fn expect(&mut self, tokens: usize) -> Result<(), Error> {
         self.session.borrow_mut().expect(tokens)
     }
 
-    /// See [`super::Drafter::prefill`].
     pub(super) fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
         let Some((_, head)) = prompt.split_last().filter(|(_, head)| !head.is_empty()) else {
             return Ok(());
@@ -135,14 +130,12 @@ impl<'a> Reader<'a> {
         sampler.distribution(logits, history).map(Rc::new).map_err(fault)
     }
 
-    /// See [`super::Drafter::state_key`].
     pub(super) fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
         let session = &mut *self.session.borrow_mut();
         session.rewind(context)?;
         Ok(session.state_key())
     }
 
-    /// An independent copy.
     pub(super) fn fork(&self) -> Result<Self, Error> {
         let session = Rc::new(RefCell::new(self.session.borrow().fork()?));
         let (sampler, plain) = (self.sampler.clone(), self.plain.clone());

@@ -16,7 +16,6 @@ use crate::tree::{Draft, DraftShape};
 const LEAST: Param =
     Param::count("suffix_min", 2, 1..=1024, "shortest repeated suffix that is continued");
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "suffix_automaton",
     aliases: &["sam", "suffix"],
@@ -33,7 +32,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Copies what followed the first occurrence of the longest repeated suffix.
 #[derive(Debug, Clone)]
 struct SuffixAutomaton {
     least: usize,
@@ -111,7 +109,6 @@ impl Automaton {
         self.states[self.last].link.map(|link| &self.states[link])
     }
 
-    /// Appends a token.
     fn push(&mut self, token: Token) {
         let new = self.states.len();
         let longest = self.states[self.last].longest + 1;

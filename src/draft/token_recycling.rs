@@ -19,7 +19,6 @@ use crate::tree::{Draft, DraftShape, NodeId, Siblings};
 const TREE: Param =
     Param::text("recycling_tree", "2,2,1,1", "children per node, by depth, as in 2,2,1,1");
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "token_recycling",
     aliases: &["recycling"],
@@ -41,7 +40,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Drafts trees of stored successors.
 #[derive(Debug, Clone)]
 struct TokenRecycling {
     tree: Vec<usize>,

@@ -75,7 +75,6 @@ impl<'a> Texts<'a> {
 }
 
 impl Tools<'_> {
-    /// The n-gram counts of a text file.
     pub(super) fn counts(&self, file: &str, order: usize) -> Result<Rc<Counts>, Error> {
         let texts = self.texts.ok_or_else(|| {
             Error::setting(format!("ngram_text = {file}: no tokenizer is available to read it"))

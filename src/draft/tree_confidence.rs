@@ -10,7 +10,6 @@ use std::rc::Rc;
 
 use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
-use crate::clock::Clock;
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::params::Param;
@@ -25,7 +24,6 @@ const WIDTH: Param = Param::count(
     "nodes expanded per level, and children per expanded node",
 );
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "tree_confidence",
     aliases: &["eagle2_tree", "dynamic_tree"],
@@ -44,7 +42,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Grows a tree by confidence, then proposes its best nodes.
 #[derive(Debug)]
 struct TreeConfidence<'a> {
     reader: Reader<'a>,
@@ -53,12 +50,8 @@ struct TreeConfidence<'a> {
 }
 
 impl<'a> Drafter<'a> for TreeConfidence<'a> {
-    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
-        self.reader.expect(tokens)
-    }
-
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
-        self.reader.prefill(prompt, clock)
+    fn reader(&mut self) -> Option<&mut Reader<'a>> {
+        Some(&mut self.reader)
     }
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use super::best_tree::{Planned, best_tree};
 use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
-use crate::clock::Clock;
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::params::Param;
@@ -30,7 +29,6 @@ const PRIOR_ROUNDS: f64 = 4.0;
 /// is the sum of the first two, a target pass of one row.
 const COSTS: (f64, f64, f64) = (0.95, 0.05, 0.1);
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "tree_optimal",
     aliases: &["sequoia"],
@@ -53,7 +51,6 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
-/// Drafts trees of the estimated optimal shape.
 #[derive(Debug)]
 struct TreeOptimal<'a> {
     reader: Reader<'a>,
@@ -143,12 +140,8 @@ impl Learned {
 }
 
 impl<'a> Drafter<'a> for TreeOptimal<'a> {
-    fn expect(&mut self, tokens: usize) -> Result<(), Error> {
-        self.reader.expect(tokens)
-    }
-
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
-        self.reader.prefill(prompt, clock)
+    fn reader(&mut self) -> Option<&mut Reader<'a>> {
+        Some(&mut self.reader)
     }
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {

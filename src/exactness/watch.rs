@@ -10,7 +10,7 @@ use crate::tree::Draft;
 
 /// A length policy that records whether it asks for fewer than K tokens or ends a draft before K.
 /// It is consulted only if more could be drafted. All copies share the record.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Watched {
     inner: Box<dyn DraftLength>,
     k: usize,
@@ -58,9 +58,5 @@ impl DraftLength for Watched {
 
     fn state_key(&self) -> Vec<u8> {
         self.inner.state_key()
-    }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(Self::new(self.inner.fork(), self.k, &self.stopped))
     }
 }

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use anyhow::{Result, bail};
 use serde::Serialize;
 
-use super::cells::ForecastCell;
+use super::cells::{ForecastCell, compared};
 use crate::experiment::{Cell, PlannedModel};
 use crate::report::Results;
 use crate::sampling::SamplingParams;
-use crate::statistics::{Ratio, Sample, WIDE_Z, acceptance, by_prompt};
+use crate::statistics::{Sample, WIDE_Z, acceptance, by_prompt};
 use crate::tape::{Tape, TapeDrafter, TapeModel};
 
 /// A cell of a run with its forecast. `docs/tape.md` describes the columns.
@@ -33,13 +33,6 @@ pub struct ForecastGap {
     pub differing: Option<usize>,
     pub forecast_speedup: Option<f64>,
     pub measured_speedup: Option<f64>,
-}
-
-/// Sums of a prompt in the forecast and in the run.
-#[derive(Debug, Clone, Copy, Default)]
-struct BothSides {
-    forecast: [f64; 2],
-    measured: [f64; 2],
 }
 
 /// Compares the forecasts of τ with the measurements of a run, for its cells with chains of a fixed
@@ -92,24 +85,14 @@ fn draft_is(drafter: &TapeDrafter, plan: Option<&PlannedModel>) -> bool {
 
 fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Option<ForecastGap> {
     let samples = results.samples(&cell.id);
-    let mut prompts = BTreeMap::<&str, BothSides>::new();
-    for (prompt, samples) in by_prompt(samples) {
-        let Some(sums) = own.prompts.get(prompt) else { continue };
-        let measured = acceptance(samples);
+    let both = by_prompt(samples).into_iter().filter_map(|(prompt, samples)| {
+        let (forecast, measured) = (own.prompts.get(prompt)?, acceptance(samples));
         let tokens = |accepted: f64, rounds: f64| [accepted + rounds, rounds];
-        let both = BothSides {
-            forecast: tokens(sums.accepted, sums.rounds),
-            measured: tokens(measured.accepted as f64, measured.rounds as f64),
-        };
-        prompts.insert(prompt, both);
-    }
-    let side = |of: fn(&BothSides) -> [f64; 2]| {
-        Ratio::of(prompts.values().map(|both| ([of(both)[0]], [of(both)[1]])))
-    };
-    let (forecast, measured) = (side(|both| both.forecast), side(|both| both.measured));
-    let ratio = Ratio::of(
-        prompts.values().map(|BothSides { forecast: f, measured: m }| ([f[0], m[1]], [f[1], m[0]])),
-    );
+        let forecast = tokens(forecast.accepted, forecast.rounds);
+        Some([forecast, tokens(measured.accepted as f64, measured.rounds as f64)])
+    });
+    let prompts = both.collect::<Vec<_>>();
+    let [forecast, measured, ratio] = compared(&prompts);
     let interval = ratio.interval_of(WIDE_Z);
     Some(ForecastGap {
         cell: cell.id.clone(),

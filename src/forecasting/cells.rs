@@ -109,7 +109,6 @@ pub fn forecast_cells(
     cells.into_values().collect()
 }
 
-/// The configurations with a drafter.
 fn configs(tape: &Tape, drafter: usize, trees: &[TreeShape]) -> Vec<DecodingConfig> {
     let most = tape.drafters[drafter].most.unwrap_or(MAX_K).min(MAX_K);
     let config = |rule, k| DecodingConfig { sampling: 0, drafter, tree: None, rule, k };
@@ -150,6 +149,13 @@ impl DecodingConfig {
         };
         DraftedRound { tokens, passes: if with_model { depth } else { 0 } }
     }
+}
+
+/// Two ratios and their ratio, from the numerators and the denominators of both by prompt.
+pub(super) fn compared(prompts: &[[[f64; 2]; 2]]) -> [Ratio; 3] {
+    let side = |i: usize| Ratio::of(prompts.iter().map(|both| ([both[i][0]], [both[i][1]])));
+    let ratio = Ratio::of(prompts.iter().map(|[a, b]| ([a[0], b[1]], [a[1], b[0]])));
+    [side(0), side(1), ratio]
 }
 
 /// Adds a list to the sums, element by element.

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::cells::ForecastCell;
-use crate::statistics::Ratio;
+use super::cells::{ForecastCell, compared};
 use crate::tape::{AcceptanceRule, Tape, TapeDrafter};
 
 /// The best of several settings of a draft model. Each half of the prompts uses the setting that is
@@ -69,9 +68,7 @@ fn tuned(tape: &Tape, cells: &[&ForecastCell]) -> Option<TunedDraft> {
         ])
     });
     let sides = sides.collect::<Option<Vec<_>>>()?;
-    let side = |i: usize| Ratio::of(sides.iter().map(|both| ([both[i][0]], [both[i][1]]))).value();
-    let ratio =
-        Ratio::of(sides.iter().map(|[own, plain]| ([own[0], plain[1]], [own[1], plain[0]])));
+    let [own, plain, ratio] = compared(&sides);
     let (lo, hi) = ratio.interval().map(|interval| (interval.lo, interval.hi)).unzip();
     let words = |cell: &&ForecastCell| {
         let set = params(cell).iter().map(|(key, value)| format!("{key} = {value}"));
@@ -83,8 +80,8 @@ fn tuned(tape: &Tape, cells: &[&ForecastCell]) -> Option<TunedDraft> {
         verifier: untuned.config.rule.verifier(),
         num_speculative_tokens: untuned.config.k,
         chosen: chosen.map(words),
-        tuned: side(0)?,
-        untuned: side(1)?,
+        tuned: own.value()?,
+        untuned: plain.value()?,
         ratio: ratio.value()?,
         lo,
         hi,

@@ -23,7 +23,6 @@ const STEP: f64 = 0.01;
 const KEEP_RATE: f64 = 0.5;
 const KEEP_THRESHOLD: f64 = 0.9;
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "adaedl",
     aliases: &[],
@@ -42,7 +41,6 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     },
 };
 
-/// An entropy bound with an adaptive threshold.
 #[derive(Debug, Clone, Copy)]
 struct AdaEdl {
     k: usize,
@@ -76,9 +74,5 @@ impl DraftLength for AdaEdl {
 
     fn state_key(&self) -> Vec<u8> {
         [self.rate, self.threshold].iter().flat_map(|x| x.to_bits().to_le_bytes()).collect()
-    }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(*self)
     }
 }

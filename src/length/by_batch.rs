@@ -11,7 +11,6 @@ const K_BY_BATCH: Param = Param::text(
     "batch sizes, each with the K from that size on, as in 1:4,8:2,32:0",
 );
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "by_batch",
     aliases: &[],
@@ -21,7 +20,6 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     build: |params| Ok(Box::new(ByBatch::new(params)?)),
 };
 
-/// K by batch size.
 #[derive(Debug, Clone)]
 struct ByBatch {
     most: usize,
@@ -73,9 +71,5 @@ impl DraftLength for ByBatch {
 
     fn state_key(&self) -> Vec<u8> {
         Vec::new()
-    }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(self.clone())
     }
 }

@@ -27,7 +27,6 @@ const ENOUGH: usize = 6;
 /// latter a draft pass.
 const MISS_WEIGHT: f64 = 3.0;
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "confidence",
     aliases: &["assistant_confidence"],
@@ -45,7 +44,6 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     },
 };
 
-/// A threshold on draft probability.
 #[derive(Debug, Clone)]
 struct Confidence {
     k: usize,
@@ -90,10 +88,6 @@ impl DraftLength for Confidence {
             key
         });
         self.threshold.to_bits().to_le_bytes().into_iter().chain(seen).collect()
-    }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(self.clone())
     }
 }
 

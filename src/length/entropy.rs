@@ -20,7 +20,6 @@ const THRESHOLD: Param = Param::number(
 /// The published factor on the entropy under the square root.
 const SHARE: f64 = 0.15;
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "entropy",
     aliases: &["svip"],
@@ -33,7 +32,6 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     },
 };
 
-/// A threshold on the draft's entropy.
 #[derive(Debug, Clone, Copy)]
 struct Entropy {
     k: usize,
@@ -56,9 +54,5 @@ impl DraftLength for Entropy {
 
     fn state_key(&self) -> Vec<u8> {
         Vec::new()
-    }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(*self)
     }
 }

@@ -3,7 +3,6 @@
 use super::{BuildLength, DraftLength};
 use crate::registry::Entry;
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "fixed",
     aliases: &["constant"],
@@ -35,9 +34,5 @@ impl DraftLength for Fixed {
 
     fn state_key(&self) -> Vec<u8> {
         Vec::new()
-    }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(*self)
     }
 }

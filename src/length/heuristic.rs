@@ -4,7 +4,6 @@ use super::{BuildLength, DraftLength};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "heuristic",
     aliases: &["heuristic_transient"],
@@ -42,9 +41,5 @@ impl DraftLength for Heuristic {
 
     fn state_key(&self) -> Vec<u8> {
         self.k.to_le_bytes().to_vec()
-    }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(*self)
     }
 }

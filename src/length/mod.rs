@@ -27,7 +27,7 @@ use crate::round::RoundEvent;
 use crate::tree::Draft;
 
 /// Decides whether a round drafts one level further.
-pub trait DraftLength: std::fmt::Debug {
+pub trait DraftLength: std::fmt::Debug + ForkLength {
     /// Called before a round with the past acceptance of all sequences that share it.
     fn begin(&mut self, batch: &BatchView<'_>) {
         let _ = batch;
@@ -70,9 +70,24 @@ pub trait DraftLength: std::fmt::Debug {
 
     /// All state that future decisions depend on, as bytes.
     fn state_key(&self) -> Vec<u8>;
+}
 
+/// Copies a policy whose type is not known.
+pub trait ForkLength {
     /// An independent copy.
     fn fork(&self) -> Box<dyn DraftLength>;
+}
+
+impl<L: DraftLength + Clone + 'static> ForkLength for L {
+    fn fork(&self) -> Box<dyn DraftLength> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn DraftLength> {
+    fn clone(&self) -> Self {
+        (**self).fork()
+    }
 }
 
 /// What a length policy is built from.

@@ -14,7 +14,6 @@ use crate::registry::Entry;
 use crate::round::RoundEvent;
 use crate::tree::{Draft, Node};
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "optimal_stopping",
     aliases: &[],
@@ -32,7 +31,6 @@ const PRIOR: (f64, f64) = (2.0, 1.4);
 /// Rounds at full length before the first decision, to measure costs.
 const WARMUP: u64 = 2;
 
-/// The rate form of optimal stopping.
 #[derive(Debug, Clone)]
 struct OptimalStopping {
     k: usize,
@@ -144,9 +142,5 @@ impl DraftLength for OptimalStopping {
         let classes = self.classes.iter().flat_map(|c| [c.0, c.1]);
         let all = [self.rounds as f64, self.tokens, self.seconds].into_iter();
         all.chain(sums).chain(classes).flat_map(|x| x.to_bits().to_le_bytes()).collect()
-    }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(self.clone())
     }
 }

@@ -18,7 +18,6 @@ const DRAFT_BUDGET: Param = Param::count(
     "drafted tokens per round, for all sequences that share it",
 );
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "shared_budget",
     aliases: &[],
@@ -93,9 +92,5 @@ impl DraftLength for SharedBudget {
 
     fn state_key(&self) -> Vec<u8> {
         self.past.key()
-    }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(self.clone())
     }
 }

@@ -1,7 +1,5 @@
 //! Properties of a draft that a policy can use without knowing the target.
 
-use std::cmp::Ordering;
-
 use crate::tree::{Draft, Node, NodeId};
 
 /// The path from the context to a deepest node. If there are several, the one with the
@@ -13,10 +11,8 @@ pub(super) fn best_path(draft: &Draft) -> Vec<&Node> {
         let path = draft.path(id).into_iter();
         path.map(|id| draft.node(id).confidence(draft.vocab())).product::<f64>()
     };
-    let rank = |&a: &NodeId, &b: &NodeId| match probable(a).total_cmp(&probable(b)) {
-        Ordering::Equal => b.cmp(&a),
-        other => other,
-    };
+    let rank =
+        |&a: &NodeId, &b: &NodeId| probable(a).total_cmp(&probable(b)).then_with(|| b.cmp(&a));
     let best = deepest.max_by(rank).map(|id| draft.path(id)).unwrap_or_default();
     best.into_iter().map(|id| draft.node(id)).collect()
 }

@@ -10,7 +10,6 @@ use super::{BuildLength, DraftLength, INSTANT};
 use crate::registry::Entry;
 use crate::round::RoundEvent;
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildLength> = Entry {
     name: "ucb",
     aliases: &["bandit"],
@@ -20,7 +19,6 @@ pub(super) const ENTRY: Entry<BuildLength> = Entry {
     build: |params| Ok(Box::new(Ucb::new(params.num_speculative_tokens))),
 };
 
-/// UCB1 over draft lengths.
 #[derive(Debug, Clone)]
 struct Ucb {
     arms: Vec<Arm>,
@@ -87,9 +85,5 @@ impl DraftLength for Ucb {
             key.extend(arm.time.as_nanos().to_le_bytes());
         }
         key
-    }
-
-    fn fork(&self) -> Box<dyn DraftLength> {
-        Box::new(self.clone())
     }
 }

@@ -91,7 +91,6 @@ fn lines(file: &Path, text: &str, set: &str, expected: &str) -> Result<Vec<Quest
     questions.collect()
 }
 
-/// A list of objects.
 fn list(file: &Path, text: &str, set: &str) -> Result<Vec<Question>> {
     let rows = serde_json::from_str::<Vec<Value>>(text).map_err(|error| {
         anyhow!("{} line {}: {}", file.display(), error.line(), unreadable(&error))

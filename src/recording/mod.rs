@@ -13,3 +13,20 @@ pub use record::{PLAIN_SOURCE, Recording, TapePrompt};
 pub use score::{MODEL, Scoring, canonical, check_tokens, reads_at_once};
 pub use sequences::{ExternalSequences, SequenceLine, SequenceReport, read_external_sequences};
 pub use tape_file::{TapeFile, read_tape_file};
+
+use crate::experiment::Build;
+use crate::sampling::SamplingParams;
+use crate::tape::{TAPE_FORMAT, TapeHeader, TapeModel};
+
+/// The header of a tape that this build writes.
+fn header(source: &str, target: TapeModel, samplings: Vec<SamplingParams>) -> TapeHeader {
+    TapeHeader {
+        format: TAPE_FORMAT,
+        source: source.to_owned(),
+        build: Build::this().describe(),
+        target,
+        seed: None,
+        ignore_eos: false,
+        samplings,
+    }
+}

@@ -5,18 +5,16 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use super::header;
 use super::tape_file::TapeFile;
 use crate::chance::Request;
 use crate::clock::{RealClock, Who};
 use crate::decode::{StopRules, room_for};
 use crate::distribution::Token;
-use crate::experiment::Build;
 use crate::model::{Codec, LanguageModel, Prefilled};
 use crate::sampling::SamplingParams;
 use crate::shown;
-use crate::tape::{
-    TAPE_FORMAT, TapeHeader, TapeLine, TapeModel, TapeRequest, TapeSequence, record_sequence,
-};
+use crate::tape::{TapeHeader, TapeLine, TapeModel, TapeRequest, TapeSequence, record_sequence};
 use crate::terminal::Progress;
 
 /// The source of tapes that are recorded here.
@@ -101,15 +99,9 @@ impl Recording<'_> {
     }
 
     fn header(&self) -> TapeHeader {
-        TapeHeader {
-            format: TAPE_FORMAT,
-            source: PLAIN_SOURCE.to_owned(),
-            build: Build::this().describe(),
-            target: TapeModel::new(self.name, self.target.info()),
-            seed: Some(self.seed),
-            ignore_eos: self.ignore_eos,
-            samplings: self.samplings.clone(),
-        }
+        let target = TapeModel::new(self.name, self.target.info());
+        let header = header(PLAIN_SOURCE, target, self.samplings.clone());
+        TapeHeader { seed: Some(self.seed), ignore_eos: self.ignore_eos, ..header }
     }
 
     /// The sequences that the file holds already.

@@ -12,8 +12,8 @@ use crate::registry::find;
 use crate::sampling::{Sampler, SamplingParams};
 use crate::shown;
 use crate::tape::{
-    DraftStart, ScoredSequence, Tape, TapeDrafter, TapeLine, TapeScore, TapeSequence, TargetReader,
-    Teacher, draft_starts, score_sequence,
+    DraftStart, Tape, TapeDrafter, TapeLine, TapeScore, TapeSequence, TargetReader, Teacher,
+    draft_starts, score_sequence,
 };
 use crate::terminal::Progress;
 
@@ -151,21 +151,14 @@ impl Scoring<'_> {
         let samplers = models.iter().map(|(d, _)| Sampler::new(draft_sampling(target, &d.params)));
         let samplers = samplers.collect::<Result<Vec<_>, _>>()?;
         let scored = teachers.scored(samplers, target, sequence).with_context(place)?;
-        let line = |drafter: &usize| TapeScore {
-            drafter: *drafter,
-            sequence: number,
-            ..TapeScore::default()
-        };
         let mut lines = Vec::new();
-        for ((_, drafter), ScoredSequence { log_q, overlap, race, siblings, beliefs }) in
-            models.iter().zip(scored)
-        {
-            let log_q = Some(log_q);
-            lines.push(TapeScore { log_q, overlap, race, siblings, beliefs, ..line(drafter) });
+        for (&(_, &drafter), score) in models.iter().zip(scored) {
+            lines.push(TapeScore { drafter, sequence: number, ..score });
         }
-        for (drafter, at) in others {
-            let starts = self.starts(drafter, target, tape.header.target.vocab, sequence);
-            lines.push(TapeScore { starts: Some(starts.with_context(place)?), ..line(at) });
+        for (described, &drafter) in others {
+            let starts = self.starts(described, target, tape.header.target.vocab, sequence);
+            let starts = Some(starts.with_context(place)?);
+            lines.push(TapeScore { drafter, sequence: number, starts, ..TapeScore::default() });
         }
         Ok(lines)
     }
@@ -222,7 +215,7 @@ impl<'a> Teachers<'a> {
         samplers: Vec<Sampler>,
         target: SamplingParams,
         sequence: &TapeSequence,
-    ) -> Result<Vec<ScoredSequence>> {
+    ) -> Result<Vec<TapeScore>> {
         if samplers.is_empty() {
             return Ok(Vec::new());
         }

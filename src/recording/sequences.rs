@@ -7,16 +7,14 @@ use std::path::Path;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use super::header;
 use super::import::{named, number_repeats};
 use super::parquet::read_parquet;
 use super::tape_file::Opened;
 use crate::distribution::Token;
 use crate::error::Error;
-use crate::experiment::Build;
 use crate::sampling::SamplingParams;
-use crate::tape::{
-    TAPE_FORMAT, Tape, TapeEnd, TapeHeader, TapeLine, TapeModel, TapeSequence, read_tape,
-};
+use crate::tape::{Tape, TapeEnd, TapeLine, TapeModel, TapeSequence, read_tape};
 
 /// Sequences, and what a tape does not hold of them.
 #[derive(Debug)]
@@ -39,7 +37,7 @@ pub struct SequenceReport {
 }
 
 /// A sequence as a line of JSON; `docs/audit.md` describes the fields.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SequenceLine {
     /// A name of the prompt.
@@ -56,7 +54,7 @@ pub struct SequenceLine {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// How the completion ended.
-    #[serde(default = "length")]
+    #[serde(default)]
     pub finish: TapeEnd,
     /// The accepted tokens of each round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,28 +70,6 @@ pub struct SequenceLine {
     pub meta: Option<serde_json::Value>,
 }
 
-impl Default for SequenceLine {
-    /// An empty completion that was cut.
-    fn default() -> Self {
-        Self {
-            prompt: None,
-            prompt_ids: Vec::new(),
-            output_ids: Vec::new(),
-            sampling: SamplingParams::NEUTRAL,
-            seed: None,
-            finish: TapeEnd::Cut,
-            accepted: None,
-            drafted: None,
-            passes: None,
-            meta: None,
-        }
-    }
-}
-
-fn length() -> TapeEnd {
-    TapeEnd::Cut
-}
-
 /// Reads a tape, or sequences as JSON lines.
 ///
 /// # Errors
@@ -107,7 +83,9 @@ pub fn read_external_sequences(path: &Path) -> Result<ExternalSequences> {
     if lines.fill_buf().map_err(why)?.starts_with(TAPE) {
         return Ok(read_tape(lines, path)?.tape.into());
     }
-    let mut found = ExternalSequences { tape: empty()?, reports: Vec::new() };
+    let header = header("sequences", TapeModel::default(), Vec::new());
+    let tape = Tape::new(header).map_err(Error::input)?;
+    let mut found = ExternalSequences { tape, reports: Vec::new() };
     for (number, line) in (1..).zip(lines.lines()) {
         let line = line.map_err(why)?;
         if line.trim().is_empty() {
@@ -131,19 +109,6 @@ impl From<Tape> for ExternalSequences {
     }
 }
 
-fn empty() -> Result<Tape> {
-    let header = TapeHeader {
-        format: TAPE_FORMAT,
-        source: "sequences".to_owned(),
-        build: Build::this().describe(),
-        target: TapeModel::default(),
-        seed: None,
-        ignore_eos: false,
-        samplings: Vec::new(),
-    };
-    Ok(Tape::new(header).map_err(Error::input)?)
-}
-
 impl ExternalSequences {
     fn add(&mut self, line: SequenceLine) -> Result<(), String> {
         line.sampling.validate().map_err(|bad| format!("in \"sampling\": {bad}"))?;
@@ -160,14 +125,12 @@ impl ExternalSequences {
         check_rounds(&line)?;
         self.tape.add(TapeLine::Sequence(TapeSequence {
             prompt: line.prompt.unwrap_or_else(|| named(&line.prompt_ids)),
-            category: String::new(),
-            repeat: 0,
             sampling,
             prompt_tokens: line.prompt_ids,
             max_tokens: tokens + usize::from(line.finish == TapeEnd::Token),
             tokens: line.output_ids,
             end: line.finish,
-            log_p: None,
+            ..TapeSequence::default()
         }))?;
         let SequenceLine { seed, accepted, drafted, .. } = line;
         self.reports.push(SequenceReport { seed, accepted, drafted });

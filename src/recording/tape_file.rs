@@ -115,9 +115,6 @@ pub(super) enum Opened {
 
 impl Opened {
     /// Opens a file.
-    ///
-    /// # Errors
-    /// If it cannot be read.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let why = |error| Error::file(path, error);
         let mut reader = BufReader::new(File::open(path).map_err(why)?);

@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 
-/// An error of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ApiError {
     status: StatusCode,
@@ -14,28 +13,23 @@ pub(super) struct ApiError {
 }
 
 impl ApiError {
-    /// The request is wrong.
     pub(super) fn bad(message: impl std::fmt::Display) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
     }
 
-    /// With a status.
     pub(super) fn new(status: StatusCode, message: impl std::fmt::Display) -> Self {
         Self { status, message: message.to_string() }
     }
 
-    /// The queue is full.
     pub(super) fn full(queue: usize) -> Self {
         let message = format!("{queue} completions wait already, the maximum: try again later");
         Self::new(StatusCode::TOO_MANY_REQUESTS, message)
     }
 
-    /// The server is ending.
     pub(super) fn ending() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down")
     }
 
-    /// The completion took too long.
     pub(super) fn late() -> Self {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "the completion took longer than the server allows")
     }

@@ -10,10 +10,8 @@ use super::job::SentPrompt;
 use super::response::{ClientRequest, RequestKind};
 use crate::model::ChatMessage;
 
-/// The most messages of a conversation.
 const MOST_MESSAGES: usize = 1024;
 
-/// A message as it is sent.
 #[derive(Debug, Deserialize)]
 struct SentMessage {
     role: String,
@@ -42,10 +40,6 @@ enum PartKind {
     Text,
 }
 
-/// Reads a request.
-///
-/// # Errors
-/// If a field is unknown or has a value that it cannot have.
 pub(super) fn read(mut fields: Fields, limits: &ServeLimits) -> Result<ClientRequest, ApiError> {
     let mut options = fields.options(limits)?;
     let most = limits.tokens.unwrap_or(usize::MAX);

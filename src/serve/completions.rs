@@ -12,13 +12,8 @@ use crate::distribution::Token;
 /// The number of tokens of a request without `max_tokens`, as in the protocol.
 const MAX_TOKENS: usize = 16;
 
-/// The most prompts of a request.
 const MOST_PROMPTS: usize = 128;
 
-/// Reads a request.
-///
-/// # Errors
-/// If a field is unknown or has a value that it cannot have.
 pub(super) fn read(mut fields: Fields, limits: &ServeLimits) -> Result<ClientRequest, ApiError> {
     let mut options = fields.options(limits)?;
     let most = limits.tokens.unwrap_or(usize::MAX);

@@ -27,9 +27,7 @@ pub struct ServedPair<'p> {
 /// The models, and what all completions have in common.
 #[derive(Debug)]
 pub(super) struct ServingEngine<'p> {
-    pair: &'p Pair,
-    pub(super) spec: MethodSpec,
-    mutant: Option<Mutant>,
+    pub(super) served: ServedPair<'p>,
     text_files: Texts<'p>,
     pub(super) spellings: TokenSpellings,
     pub(super) settings: ServeSettings,
@@ -37,43 +35,32 @@ pub(super) struct ServingEngine<'p> {
 }
 
 impl<'p> ServingEngine<'p> {
-    /// Those of a pair.
-    ///
-    /// # Errors
-    /// If a token cannot be decoded, or the method cannot be built.
     pub(super) fn new(served: ServedPair<'p>, settings: ServeSettings) -> Result<Self, Error> {
-        let ServedPair { pair, spec, mutant } = served;
-        let codec = &*pair.target.codec;
+        let target = &served.pair.target;
         let engine = Self {
-            spellings: TokenSpellings::new(codec, pair.target.model.info().vocab)?,
-            text_files: Texts::new(codec, read_text),
+            spellings: TokenSpellings::new(&*target.codec, target.model.info().vocab)?,
+            text_files: Texts::new(&*target.codec, read_text),
             meters: Meters::new(&settings.limits),
-            pair,
-            spec,
-            mutant,
+            served,
             settings,
         };
-        engine.method(engine.spec.sampling)?;
+        engine.method(engine.served.spec.sampling)?;
         Ok(engine)
     }
 
     pub(super) fn target(&self) -> &dyn LanguageModel {
-        &*self.pair.target.model
+        &*self.served.pair.target.model
     }
 
     pub(super) fn codec(&self) -> &dyn Codec {
-        &*self.pair.target.codec
+        &*self.served.pair.target.codec
     }
 
-    /// The method of a completion.
-    ///
-    /// # Errors
-    /// If a setting is out of range, or does not fit the method.
     pub(super) fn method(&self, sampling: SamplingParams) -> Result<Method<'_>, Error> {
-        let spec = MethodSpec { sampling, ..self.spec.clone() };
-        let draft = self.pair.draft_model();
+        let spec = MethodSpec { sampling, ..self.served.spec.clone() };
+        let draft = self.served.pair.draft_model();
         let tools = Tools { draft, target: Some(self.target()), texts: Some(&self.text_files) };
-        match &self.mutant {
+        match &self.served.mutant {
             Some(mutant) => mutant.method(&spec, tools),
             None => spec.build_with(tools),
         }
@@ -81,7 +68,7 @@ impl<'p> ServingEngine<'p> {
 
     /// The random numbers of a completion, which a known-wrong method may spoil.
     pub(super) fn chance<'c>(&self, chance: &'c mut Seeded) -> Box<dyn Chance + 'c> {
-        match &self.mutant {
+        match &self.served.mutant {
             Some(mutant) => mutant.wrap(chance),
             None => Box::new(chance),
         }

@@ -26,7 +26,6 @@ const NEUTRAL: [(&str, &str); 6] = [
     ("response_format", "{\"type\":\"text\"}"),
 ];
 
-/// The most completions of a prompt.
 const MOST_COMPLETIONS: usize = 128;
 
 /// The most stop strings, and the most bytes of one.
@@ -35,9 +34,6 @@ const LONGEST_STOP: usize = 1024;
 
 impl Fields {
     /// Those of a body.
-    ///
-    /// # Errors
-    /// If it is no JSON object.
     pub(super) fn of(body: &[u8]) -> Result<Self, ApiError> {
         match serde_json::from_slice(body) {
             Ok(Value::Object(fields)) => Ok(Self(fields)),
@@ -47,9 +43,6 @@ impl Fields {
     }
 
     /// Takes a field; null is none.
-    ///
-    /// # Errors
-    /// If it is not what it must be.
     pub(super) fn take<T: DeserializeOwned>(
         &mut self,
         name: &str,
@@ -65,9 +58,6 @@ impl Fields {
     }
 
     /// Takes a count up to `most`.
-    ///
-    /// # Errors
-    /// If it is no such count.
     pub(super) fn count(&mut self, name: &str, most: usize) -> Result<Option<usize>, ApiError> {
         let allowed = format!("a whole number from 0 to {most}");
         let count = self.take::<usize>(name, &allowed)?;
@@ -78,9 +68,6 @@ impl Fields {
     }
 
     /// Takes a number of log-probabilities; −1 stands for the whole vocabulary, as in vLLM.
-    ///
-    /// # Errors
-    /// If it is no such number.
     pub(super) fn logprobs(
         &mut self,
         name: &str,
@@ -97,17 +84,10 @@ impl Fields {
     }
 
     /// Takes a yes or no; no if there is none.
-    ///
-    /// # Errors
-    /// If it is neither.
     pub(super) fn flag(&mut self, name: &str) -> Result<bool, ApiError> {
         Ok(self.take(name, "true or false")?.unwrap_or_default())
     }
 
-    /// The sampling settings.
-    ///
-    /// # Errors
-    /// If one is out of range.
     fn sampling(&mut self) -> Result<SamplingParams, ApiError> {
         let mut sampling = SamplingParams::NEUTRAL;
         for setting in PROCESSORS.iter().map(|processor| &processor.setting) {
@@ -141,9 +121,6 @@ impl Fields {
     }
 
     /// How completions are generated, as far as both kinds of requests have the same fields.
-    ///
-    /// # Errors
-    /// If a field is out of range.
     pub(super) fn options(&mut self, limits: &ServeLimits) -> Result<CompletionOptions, ApiError> {
         let seed = self.take::<i64>("seed", "a whole number of 64 bits")?;
         Ok(CompletionOptions {
@@ -158,9 +135,6 @@ impl Fields {
     }
 
     /// The number of completions of each prompt.
-    ///
-    /// # Errors
-    /// If there are none, or too many.
     pub(super) fn n(&mut self) -> Result<usize, ApiError> {
         match self.count("n", MOST_COMPLETIONS)? {
             Some(0) => Err(refused("n", &0.into(), "a whole number from 1 to 128")),
@@ -169,9 +143,6 @@ impl Fields {
     }
 
     /// Checks that no field is left that would be ignored.
-    ///
-    /// # Errors
-    /// If there is.
     pub(super) fn end(mut self) -> Result<(), ApiError> {
         self.0.retain(|name, value| !IGNORED.contains(&name.as_str()) && !value.is_null());
         for (name, neutral) in NEUTRAL {

@@ -11,12 +11,9 @@ use crate::distribution::Token;
 use crate::model::ChatMessage;
 use crate::sampling::SamplingParams;
 
-/// A prompt as it was sent.
 #[derive(Debug, Clone)]
 pub(super) enum SentPrompt {
-    /// A string.
     Text(String),
-    /// Tokens.
     Tokens(Vec<Token>),
     /// The messages of a conversation.
     Chat(Vec<ChatMessage>),
@@ -37,7 +34,6 @@ pub(super) struct CompletionOptions {
     pub(super) prompt_logprobs: Option<usize>,
 }
 
-/// A completion to be generated.
 #[derive(Debug)]
 pub(super) struct CompletionJob {
     /// Its number in the response.
@@ -47,23 +43,31 @@ pub(super) struct CompletionJob {
     pub(super) prompt: SentPrompt,
     pub(super) options: CompletionOptions,
     pub(super) deadline: Instant,
-    pub(super) events: UnboundedSender<(usize, CompletionEvent)>,
+    pub(super) events: UnboundedSender<CompletionEvent>,
 }
 
-/// What happens to a completion.
-#[derive(Debug)]
-pub(super) enum CompletionEvent {
-    /// Its prompt has been read.
-    Prefilled(PrefilledPrompt),
-    /// A round has given these tokens.
-    Part(CompletionPart),
-    /// It has ended.
-    Ended(CompletionEnd),
-    /// It cannot be generated, or not to its end.
-    Failed(ApiError),
+/// The number of a completion, and what it gets; an error if it cannot be generated to its end.
+pub(super) type CompletionEvent = (usize, Result<PartialCompletion, ApiError>);
+
+/// A completion as far as it has been generated, or what it gets at once.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PartialCompletion {
+    pub(super) prompt: Option<PrefilledPrompt>,
+    pub(super) part: CompletionPart,
+    pub(super) end: Option<CompletionEnd>,
 }
 
-/// A prompt that has been read.
+impl PartialCompletion {
+    /// Adds what the completion has got.
+    pub(super) fn add(&mut self, new: Self) {
+        self.prompt = self.prompt.take().or(new.prompt);
+        self.part.text += &new.part.text;
+        self.part.tokens.extend(new.part.tokens);
+        self.part.logprobs.extend(new.part.logprobs);
+        self.end = self.end.take().or(new.end);
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(super) struct PrefilledPrompt {
     pub(super) tokens: Vec<Token>,

@@ -17,9 +17,6 @@ pub(super) struct TokenSpellings {
 
 impl TokenSpellings {
     /// Those of a codec. A tokenizer without spellings of its tokens decodes each of them alone.
-    ///
-    /// # Errors
-    /// If a token cannot be decoded.
     pub(super) fn new(codec: &dyn Codec, vocab: usize) -> Result<Self, Error> {
         if let Ok(spellings) = codec.spellings() {
             return Ok(Self { spellings });
@@ -74,9 +71,6 @@ pub(super) enum LogprobRow<'r> {
 
 impl<'r> LogprobRow<'r> {
     /// The distribution before all processors.
-    ///
-    /// # Errors
-    /// If the logits define no distribution.
     pub(super) fn raw(logits: &'r Logits) -> Result<Self, Error> {
         let mass = log_mass(logits).map_err(Error::distribution("the target"))?;
         Ok(Self::Raw(logits, mass))

@@ -1,7 +1,6 @@
 //! Counters in the text format of Prometheus.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -13,8 +12,7 @@ use prometheus_client::registry::Registry;
 use super::ServeLimits;
 use super::speculation::Speculation;
 
-/// The counters of a server.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Meters {
     registry: Arc<Registry>,
     requests: Family<StatusLabel, Counter>,
@@ -41,51 +39,33 @@ struct PositionLabel {
 
 impl Meters {
     pub(super) fn new(limits: &ServeLimits) -> Self {
-        let mut registry = Registry::with_prefix("specdec");
+        let (mut registry, meters) = (Registry::with_prefix("specdec"), Self::default());
         let slots = Gauge::<i64>::default();
         slots.set(i64::try_from(limits.slots).unwrap_or(i64::MAX));
         registry.register("slots", "Completions that share rounds at most", slots);
-        let (requests, accepted_per_pos) = (Family::default(), Family::default());
-        registry.register("requests", "Responses by status", Family::clone(&requests));
+        registry.register("requests", "Responses by status", meters.requests.clone());
         registry.register(
             "spec_decode_num_accepted_tokens_per_pos",
             "Accepted drafted tokens by their position in the draft",
-            Family::clone(&accepted_per_pos),
+            meters.accepted_per_pos.clone(),
         );
-        let mut counter = |name: &str, help: &str| {
-            let counter = Counter::<u64, AtomicU64>::default();
+        for (name, help, counter) in [
+            ("prompt_tokens", "Tokens of prompts", &meters.prompt_tokens),
+            ("generation_tokens", "Generated tokens", &meters.generation_tokens),
+            ("texts", "Completions that have ended", &meters.completions),
+            ("spec_decode_num_drafts", "Rounds", &meters.drafts),
+            ("spec_decode_num_draft_tokens", "Drafted tokens", &meters.draft_tokens),
+            ("spec_decode_num_accepted_tokens", "Accepted drafted tokens", &meters.accepted),
+        ] {
             registry.register(name, help, counter.clone());
-            counter
-        };
-        let [prompt_tokens, generation_tokens, completions, drafts, draft_tokens, accepted] = [
-            ("prompt_tokens", "Tokens of prompts"),
-            ("generation_tokens", "Generated tokens"),
-            ("texts", "Completions that have ended"),
-            ("spec_decode_num_drafts", "Rounds"),
-            ("spec_decode_num_draft_tokens", "Drafted tokens"),
-            ("spec_decode_num_accepted_tokens", "Accepted drafted tokens"),
-        ]
-        .map(|(name, help)| counter(name, help));
-        let mut gauge = |name: &str, help: &str| {
-            let gauge = Gauge::default();
-            registry.register(name, help, gauge.clone());
-            gauge
-        };
-        let running = gauge("num_requests_running", "Completions that are being generated");
-        let waiting = gauge("num_requests_waiting", "Completions that wait");
-        Self {
-            requests,
-            prompt_tokens,
-            generation_tokens,
-            completions,
-            running,
-            waiting,
-            drafts,
-            draft_tokens,
-            accepted,
-            accepted_per_pos,
-            registry: Arc::new(registry),
         }
+        for (name, help, gauge) in [
+            ("num_requests_running", "Completions that are being generated", &meters.running),
+            ("num_requests_waiting", "Completions that wait", &meters.waiting),
+        ] {
+            registry.register(name, help, gauge.clone());
+        }
+        Self { registry: Arc::new(registry), ..meters }
     }
 
     /// A response has begun.
@@ -117,7 +97,6 @@ impl Meters {
         self.waiting.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 
-    /// All of them, in the text format.
     pub(super) fn encoded(&self) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.

@@ -9,12 +9,11 @@ use super::ServeSettings;
 use super::api_error::ApiError;
 use super::fields::{Fields, refused};
 use super::job::{
-    CompletionEnd, CompletionEvent, CompletionJob, CompletionOptions, CompletionPart, NamedLogprob,
+    CompletionEvent, CompletionJob, CompletionOptions, NamedLogprob, PartialCompletion,
     PrefilledPrompt, SentPrompt, TokenLogprobs,
 };
 use crate::decode::StopReason;
 
-/// The kind of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
     /// Continues prompts.
@@ -28,7 +27,6 @@ pub(super) enum RequestKind {
     Chat,
 }
 
-/// A request.
 #[derive(Debug, Clone)]
 pub(super) struct ClientRequest {
     kind: RequestKind,
@@ -43,14 +41,6 @@ pub(super) struct ClientRequest {
     token_ids: bool,
 }
 
-/// A completion as far as it has been generated.
-#[derive(Debug, Clone, Default)]
-pub(super) struct PartialCompletion {
-    pub(super) prompt: Option<PrefilledPrompt>,
-    pub(super) part: CompletionPart,
-    pub(super) end: Option<CompletionEnd>,
-}
-
 /// What all objects of a response have.
 #[derive(Debug, Clone)]
 pub(super) struct ResponseHead {
@@ -61,9 +51,6 @@ pub(super) struct ResponseHead {
 
 impl ClientRequest {
     /// Takes the fields that are left.
-    ///
-    /// # Errors
-    /// If one is unknown or has a value that it cannot have.
     pub(super) fn new(
         kind: RequestKind,
         prompts: Vec<SentPrompt>,
@@ -94,16 +81,14 @@ impl ClientRequest {
         Ok(request)
     }
 
-    /// The number of completions.
     pub(super) fn completions(&self) -> usize {
         self.prompts.len() * self.n
     }
 
-    /// Its completions as jobs.
     pub(super) fn jobs(
         &self,
         deadline: Instant,
-        events: &UnboundedSender<(usize, CompletionEvent)>,
+        events: &UnboundedSender<CompletionEvent>,
     ) -> impl Iterator<Item = CompletionJob> {
         (0..self.completions()).map(move |index| CompletionJob {
             index,
@@ -115,18 +100,11 @@ impl ClientRequest {
         })
     }
 
-    /// The whole response.
     pub(super) fn whole(&self, head: &ResponseHead, completions: &[PartialCompletion]) -> Value {
         let choices = completions.iter().enumerate().map(|(index, completion)| {
             let mut choice = self.choice(index, completion);
-            match self.kind {
-                RequestKind::Completion { .. } => {
-                    choice["text"] = self.text(completion).into();
-                }
-                RequestKind::Chat => {
-                    choice["message"] =
-                        json!({"role": "assistant", "content": completion.part.text});
-                }
+            if self.kind == RequestKind::Chat {
+                choice["message"] = json!({"role": "assistant", "content": completion.part.text});
             }
             choice
         });
@@ -149,17 +127,10 @@ impl ClientRequest {
         new: &PartialCompletion,
     ) -> Value {
         let mut choice = self.choice(index, new);
-        match self.kind {
-            RequestKind::Completion { .. } => {
-                choice["text"] = self.text(new).into();
-            }
-            RequestKind::Chat => {
-                let role = new.prompt.is_some().then_some("assistant");
-                let mut delta = json!({"content": new.part.text});
-                if let Some(role) = role {
-                    delta["role"] = role.into();
-                }
-                choice["delta"] = delta;
+        if self.kind == RequestKind::Chat {
+            choice["delta"] = json!({"content": new.part.text});
+            if new.prompt.is_some() {
+                choice["delta"]["role"] = "assistant".into();
             }
         }
         let mut chunk = head.object(self.object(true));
@@ -190,14 +161,7 @@ impl ClientRequest {
         }
     }
 
-    /// The text of a choice.
-    fn text(&self, completion: &PartialCompletion) -> String {
-        let echo = matches!(self.kind, RequestKind::Completion { echo: true, .. });
-        let prompt = completion.prompt.as_ref().filter(|_| echo);
-        prompt.map_or("", |prompt| &prompt.text).to_owned() + &completion.part.text
-    }
-
-    /// A choice without its text or message.
+    /// A choice without its message.
     fn choice(&self, index: usize, completion: &PartialCompletion) -> Value {
         let mut choice = json!({
             "index": index,
@@ -214,6 +178,11 @@ impl ClientRequest {
             if self.options.prompt_logprobs.is_some() {
                 choice["prompt_logprobs"] = prompt_logprobs(prompt);
             }
+        }
+        if let RequestKind::Completion { echo, .. } = self.kind {
+            let prompt = completion.prompt.as_ref().filter(|_| echo);
+            let prompt = prompt.map_or("", |prompt| &prompt.text);
+            choice["text"] = (prompt.to_owned() + &completion.part.text).into();
         }
         choice
     }
@@ -321,22 +290,5 @@ impl ResponseHead {
             "created": self.created,
             "model": self.model,
         })
-    }
-}
-
-impl PartialCompletion {
-    /// Adds what has happened; an error if the completion has failed.
-    pub(super) fn add(&mut self, event: CompletionEvent) -> Result<(), ApiError> {
-        match event {
-            CompletionEvent::Prefilled(prompt) => self.prompt = Some(prompt),
-            CompletionEvent::Part(part) => {
-                self.part.text += &part.text;
-                self.part.tokens.extend(part.tokens);
-                self.part.logprobs.extend(part.logprobs);
-            }
-            CompletionEvent::Ended(end) => self.end = Some(end),
-            CompletionEvent::Failed(error) => return Err(error),
-        }
-        Ok(())
     }
 }

@@ -19,9 +19,9 @@ use tokio::time::timeout;
 
 use super::api_error::ApiError;
 use super::fields::Fields;
-use super::job::{CompletionEvent, CompletionJob};
+use super::job::{CompletionJob, PartialCompletion};
 use super::meters::Meters;
-use super::response::{ClientRequest, PartialCompletion, ResponseHead};
+use super::response::{ClientRequest, ResponseHead};
 use super::stream::streamed;
 use super::{ServeLimits, ServeSettings, chat, completions};
 
@@ -58,9 +58,6 @@ type ReadRequest = fn(Fields, &ServeLimits) -> Result<ClientRequest, ApiError>;
 
 /// Accepts connections until the process is interrupted; those that are open are then served to
 /// their end.
-///
-/// # Errors
-/// If the runtime cannot be started.
 pub(super) fn listen(
     listener: TcpListener,
     jobs: Sender<CompletionJob>,
@@ -235,13 +232,13 @@ async fn response_to(
         // A request that fails at once has a status of its own; one that waits has a stream.
         return match timeout(server.keep_alive, events.recv()).await {
             Ok(None) => Err(ApiError::ending()),
-            Ok(Some((_, CompletionEvent::Failed(error)))) => Err(error),
+            Ok(Some((_, Err(error)))) => Err(error),
             first => Ok(streamed(request, head, first.ok().flatten(), events, server.keep_alive)),
         };
     }
     let mut completions = vec![PartialCompletion::default(); count];
-    while let Some((index, event)) = events.recv().await {
-        completions[index].add(event)?;
+    while let Some((index, new)) = events.recv().await {
+        completions[index].add(new?);
     }
     if completions.iter().any(|one| one.end.is_none()) {
         return Err(ApiError::ending());
@@ -329,12 +326,13 @@ mod tests {
                 CompletionPart { text: "b".to_owned(), tokens: vec![1], logprobs: Vec::new() };
             let ended =
                 CompletionEnd { reason: StopReason::MaxTokens, speculation: Speculation::new(1) };
-            for event in [
-                CompletionEvent::Prefilled(begun),
-                CompletionEvent::Part(part),
-                CompletionEvent::Ended(ended),
+            let nothing = PartialCompletion::default;
+            for new in [
+                PartialCompletion { prompt: Some(begun), ..nothing() },
+                PartialCompletion { part, ..nothing() },
+                PartialCompletion { end: Some(ended), ..nothing() },
             ] {
-                job.events.send((job.index, event)).unwrap();
+                job.events.send((job.index, Ok(new))).unwrap();
             }
             begin
         });
@@ -352,20 +350,10 @@ mod tests {
     fn a_late_failure_is_in_the_stream() {
         let response = streamed(Duration::from_millis(20), |job, client| {
             let begin = until_comment(client);
-            job.events.send((0, CompletionEvent::Failed(ApiError::late()))).unwrap();
+            job.events.send((0, Err(ApiError::late()))).unwrap();
             begin
         });
         assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
         assert!(response.contains("data: {\"error\":{\"message\""), "{response}");
-    }
-
-    #[test]
-    fn a_failure_at_once_has_its_status() {
-        let response = streamed(Duration::from_secs(60), |job, _| {
-            job.events.send((0, CompletionEvent::Failed(ApiError::bad("no")))).unwrap();
-            String::new()
-        });
-        assert!(response.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{response}");
-        assert!(response.contains("\r\n\r\n{\"error\":{\"message\":\"no\""), "{response}");
     }
 }

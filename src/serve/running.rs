@@ -6,7 +6,7 @@ use super::LogprobsMode;
 use super::api_error::ApiError;
 use super::engine::ServingEngine;
 use super::job::{
-    CompletionEnd, CompletionEvent, CompletionJob, CompletionOptions, CompletionPart,
+    CompletionEnd, CompletionJob, CompletionOptions, CompletionPart, PartialCompletion,
     PrefilledPrompt, SentPrompt, TokenLogprobs,
 };
 use super::logprobs::{LogprobRow, TokenSpellings};
@@ -50,7 +50,7 @@ impl<'m> RunningCompletion<'m> {
             Ok(completion) => Some(completion),
             Err(error) => {
                 // A client that has gone misses nothing.
-                let _ = events.send((index, CompletionEvent::Failed(error)));
+                let _ = events.send((index, Err(error)));
                 None
             }
         }
@@ -79,7 +79,8 @@ impl<'m> RunningCompletion<'m> {
         let prompt =
             PrefilledPrompt { text: engine.codec().decode(&tokens)?, tokens, logprobs: logprobs? };
         engine.meters.prefilled(prompt.tokens.len());
-        let _ = job.events.send((job.index, CompletionEvent::Prefilled(prompt)));
+        let read = PartialCompletion { prompt: Some(prompt), ..PartialCompletion::default() };
+        let _ = job.events.send((job.index, Ok(read)));
         Ok(Self {
             generation,
             totals,
@@ -89,7 +90,7 @@ impl<'m> RunningCompletion<'m> {
                 most: job.options.logprobs,
                 mode: engine.settings.logprobs,
                 part: CompletionPart::default(),
-                speculation: Speculation::new(engine.spec.num_speculative_tokens),
+                speculation: Speculation::new(engine.served.spec.num_speculative_tokens),
             },
             meters: &engine.meters,
             job,
@@ -97,9 +98,6 @@ impl<'m> RunningCompletion<'m> {
     }
 
     /// Gives all completions a round, in passes that they share.
-    ///
-    /// # Errors
-    /// If a model fails in such a pass.
     pub(super) fn round(
         completions: &mut [Self],
         engine: &ServingEngine<'_>,
@@ -120,20 +118,16 @@ impl<'m> RunningCompletion<'m> {
 
     /// Whether the completion has another round; if not, its end is sent.
     pub(super) fn continues(&mut self) -> bool {
-        match self.end() {
-            Ok(None) => true,
-            Ok(Some(end)) => self.close(CompletionEvent::Ended(end)),
-            Err(error) => self.close(CompletionEvent::Failed(error)),
-        }
+        self.end().transpose().is_none_or(|end| self.close(end))
     }
 
     /// Sends what a round gave; whether the completion continues.
     pub(super) fn report(&mut self, round: Result<(), ApiError>) -> bool {
         match round {
-            Err(error) => self.close(CompletionEvent::Failed(error)),
+            Err(error) => self.close(Err(error)),
             Ok(()) => {
                 let part = std::mem::take(&mut self.observer.part);
-                let connected = self.send(CompletionEvent::Part(part));
+                let connected = self.send_part(part);
                 if !connected {
                     self.count();
                 }
@@ -143,10 +137,10 @@ impl<'m> RunningCompletion<'m> {
     }
 
     /// Ends the completion; false, since it does not continue.
-    fn close(&mut self, event: CompletionEvent) -> bool {
+    fn close(&mut self, end: Result<CompletionEnd, ApiError>) -> bool {
         // A client that has its completion finds it in the meters.
         self.count();
-        self.send(event);
+        self.send(end.map(|end| PartialCompletion { end: Some(end), ..Default::default() }));
         false
     }
 
@@ -165,20 +159,23 @@ impl<'m> RunningCompletion<'m> {
         self.observer.text(self.generation.take_text());
         let rest = std::mem::take(&mut self.observer.part);
         if !rest.text.is_empty() {
-            self.send(CompletionEvent::Part(rest));
+            self.send_part(rest);
         }
         let speculation = self.observer.speculation.clone();
         Ok(Some(CompletionEnd { reason, speculation }))
     }
 
+    fn send_part(&self, part: CompletionPart) -> bool {
+        self.send(Ok(PartialCompletion { part, ..PartialCompletion::default() }))
+    }
+
     /// Whether the client is still connected.
-    fn send(&self, event: CompletionEvent) -> bool {
-        self.job.events.send((self.job.index, event)).is_ok()
+    fn send(&self, new: Result<PartialCompletion, ApiError>) -> bool {
+        self.job.events.send((self.job.index, new)).is_ok()
     }
 }
 
 impl ServingEngine<'_> {
-    /// The tokens of a prompt.
     fn tokens(&self, prompt: &SentPrompt) -> Result<Vec<Token>, Error> {
         match prompt {
             SentPrompt::Text(text) => self.codec().encode(text),

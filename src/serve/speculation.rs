@@ -29,7 +29,6 @@ impl Speculation {
         Self { num_spec_tokens: k, acceptance_histogram: vec![0; k + 1], ..Self::default() }
     }
 
-    /// Adds a round.
     pub(super) fn add(&mut self, event: &RoundEvent<'_>) {
         let (accepted, drafted) = (event.verdict.path.len(), event.draft.len());
         if accepted >= self.acceptance_histogram.len() {

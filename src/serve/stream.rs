@@ -10,23 +10,23 @@ use futures_util::stream::{iter, poll_fn};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use super::job::CompletionEvent;
-use super::response::{ClientRequest, PartialCompletion, ResponseHead};
+use super::job::{CompletionEvent, PartialCompletion};
+use super::response::{ClientRequest, ResponseHead};
 
 /// A stream of chunks, with the event that came before it began, if one did. A comment is sent
 /// whenever it has been silent for `keep_alive`.
 pub(super) fn streamed(
     request: ClientRequest,
     head: ResponseHead,
-    first: Option<(usize, CompletionEvent)>,
-    mut events: UnboundedReceiver<(usize, CompletionEvent)>,
+    first: Option<CompletionEvent>,
+    mut events: UnboundedReceiver<CompletionEvent>,
     keep_alive: Duration,
 ) -> Response {
     // The tokens that were sent already, for the usage.
     let sent = vec![PartialCompletion::default(); request.completions()];
     let mut chunks = StreamChunks { request, head, sent, ended: 0 };
     let events = iter(first).chain(poll_fn(move |context| events.poll_recv(context)));
-    let events = events.flat_map(move |(index, event)| iter(chunks.next(index, event)));
+    let events = events.flat_map(move |event| iter(chunks.next(event)));
     let stream = Sse::new(events.map(Ok::<_, Infallible>));
     stream.keep_alive(KeepAlive::new().interval(keep_alive)).into_response()
 }
@@ -41,12 +41,12 @@ struct StreamChunks {
 
 impl StreamChunks {
     /// What is sent when something has happened to a completion.
-    fn next(&mut self, index: usize, event: CompletionEvent) -> Vec<Event> {
+    fn next(&mut self, (index, new): CompletionEvent) -> Vec<Event> {
         let Self { request, head, sent, ended } = self;
-        let mut new = PartialCompletion::default();
-        if let Err(error) = new.add(event) {
-            return vec![data(&error.body())];
-        }
+        let new = match new {
+            Ok(new) => new,
+            Err(error) => return vec![data(&error.body())],
+        };
         sent[index].prompt = sent[index].prompt.take().or_else(|| new.prompt.clone());
         sent[index].part.tokens.extend_from_slice(&new.part.tokens);
         let mut chunks = vec![data(&request.chunk(head, index, &new))];

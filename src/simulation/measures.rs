@@ -43,7 +43,6 @@ pub struct ServedRun {
 }
 
 impl ServedRun {
-    /// Adds a step.
     pub(super) fn step(&mut self, rounds: &[ServedRound], ms: f64) {
         self.steps += usize::from(!rounds.is_empty());
         self.rounds += rounds.len();

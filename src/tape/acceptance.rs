@@ -87,23 +87,3 @@ impl AcceptanceRule {
         })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn good_tokens_make_up_for_a_bad_one_in_block_verification() {
-        let survival = |rule: AcceptanceRule, ratios: &[f64]| {
-            let odds = ratios.iter().map(|&ratio| TokenOdds { q: ratio / 8.0, ratio, race: None });
-            rule.survival(odds).collect::<Vec<_>>()
-        };
-        let ratios = [2.0, 0.25, 4.0, 0.5];
-        assert_eq!(survival(AcceptanceRule::Token, &ratios), [1.0, 0.25, 0.25, 0.125]);
-        assert_eq!(survival(AcceptanceRule::Block, &ratios), [1.0, 0.5, 0.5, 0.5]);
-        assert_eq!(survival(AcceptanceRule::Match, &ratios[..2]), [0.25, 0.0078125]);
-        for rule in AcceptanceRule::ALL {
-            assert_eq!(survival(rule, &[0.0, 3.0]), [0.0, 0.0]);
-        }
-    }
-}

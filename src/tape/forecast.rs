@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 /// How a completion ended; the names are those of `finish_reason` in OpenAI's API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum TapeEnd {
     /// It was cut at the maximum number of tokens.
+    #[default]
     #[serde(rename = "length")]
     Cut,
     /// Its last token ended it.

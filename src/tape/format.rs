@@ -82,7 +82,7 @@ pub struct TapeModel {
 }
 
 /// A recorded sequence: a prompt and its completion.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TapeSequence {
     /// Id of the prompt.
@@ -109,7 +109,7 @@ pub struct TapeSequence {
 }
 
 /// A drafter that has scored the sequences.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TapeDrafter {
     /// Its name in the registry.

@@ -60,7 +60,6 @@ pub fn record_sequence(
     })
 }
 
-/// Keeps the probability of every token.
 #[derive(Debug, Default)]
 struct LogP(Vec<f64>);
 

@@ -4,27 +4,12 @@ use super::acceptance::race_won;
 use super::beliefs::DraftBeliefs;
 use super::diverging::{DivergingDrafts, DraftSamplers, PartDists, pair};
 use super::forecast::TapeEnd;
-use super::format::TapeSequence;
+use super::format::{TapeScore, TapeSequence};
 use super::siblings::SiblingScores;
 use super::teacher::{Teacher, distributions, parts};
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::sampling::Sampler;
-
-/// The score of a sequence by one sampling setting of a draft model.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ScoredSequence {
-    /// log q of each token; −∞ for one that cannot be drawn.
-    pub log_q: Vec<f64>,
-    /// Σ min(p, q) at each token, if the target has read the sequence, too.
-    pub overlap: Option<Vec<f64>>,
-    /// The probability that the draft's race, too, picks each token, given that the target's did.
-    pub race: Option<Vec<f64>>,
-    /// The acceptance of several drafted tokens at one position, likewise.
-    pub siblings: Option<SiblingScores>,
-    /// What draft length policies see, if that was requested.
-    pub beliefs: Option<DraftBeliefs>,
-}
 
 /// The target, which reads the sequence in addition to the draft model.
 #[derive(Debug)]
@@ -48,11 +33,11 @@ pub fn log_probs(
     sequence: &TapeSequence,
 ) -> Result<Vec<f64>, Error> {
     let scored = score_sequence(teacher, std::slice::from_ref(sampler), None, sequence)?;
-    Ok(scored.into_iter().flat_map(|scored| scored.log_q).collect())
+    Ok(scored.into_iter().filter_map(|score| score.log_q).flatten().collect())
 }
 
 /// Scores a sequence by a draft model with each of some samplers, in one pass; with the target,
-/// also by the overlap of both.
+/// also by the overlap of both. The scores do not name their drafter and sequence.
 ///
 /// # Errors
 /// As [`log_probs`].
@@ -61,8 +46,8 @@ pub fn score_sequence(
     samplers: &[Sampler],
     mut target: Option<TargetReader<'_, '_>>,
     sequence: &TapeSequence,
-) -> Result<Vec<ScoredSequence>, Error> {
-    let mut scored = vec![ScoredSequence::empty(target.as_ref()); samplers.len()];
+) -> Result<Vec<TapeScore>, Error> {
+    let mut scored = vec![TapeScore::empty(target.as_ref()); samplers.len()];
     let readers = samplers.iter().map(DraftSamplers::new).collect::<Result<Vec<_>, _>>()?;
     let mut diverging =
         target.as_ref().and_then(|target| Some(DivergingDrafts::new(sequence, target.beliefs?)));
@@ -105,22 +90,25 @@ pub fn score_sequence(
 /// A draft model that reads, how it samples, and its diverging drafts.
 type Drafting<'a, 'm> = (&'a mut Teacher<'m>, &'a DraftSamplers<'a>, &'a mut DivergingDrafts);
 
-impl ScoredSequence {
+impl TapeScore {
     fn empty(target: Option<&TargetReader<'_, '_>>) -> Self {
         let both = target.map(|_| Vec::new());
         let most = target.and_then(|target| target.beliefs);
         Self {
-            log_q: Vec::new(),
+            log_q: Some(Vec::new()),
             overlap: both.clone(),
             race: both,
             siblings: target.map(|_| SiblingScores::default()),
             beliefs: most.map(|most| DraftBeliefs { most, ..DraftBeliefs::default() }),
+            ..Self::default()
         }
     }
 
     fn add(&mut self, part: &[Token], dists: &PartDists, targets: Option<&[Dist]>) {
         let log = |(&token, dist): (&Token, &Dist)| dist.p(token).ln();
-        self.log_q.extend(part.iter().zip(&dists.drafts).map(log));
+        if let Some(log_q) = &mut self.log_q {
+            log_q.extend(part.iter().zip(&dists.drafts).map(log));
+        }
         let both = targets.into_iter().flatten().zip(&dists.drafts);
         if let Some(overlap) = &mut self.overlap {
             overlap.extend(both.clone().map(|(p, q)| p.overlap(q)));

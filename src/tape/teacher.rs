@@ -70,9 +70,6 @@ pub(crate) fn distributions(
 }
 
 /// Goes through a completion part by part: `see` gets the context of a part, and the part.
-///
-/// # Errors
-/// Those of `see`.
 pub(crate) fn parts(
     sequence: &TapeSequence,
     mut see: impl FnMut(&[Token], &[Token]) -> Result<(), Error>,

@@ -140,11 +140,8 @@ fn the_best_length_follows_from_the_costs() {
     let costs = RoundCosts { passes, draft: 1.0, outside: 1.0, plain_outside: 0.5 };
     assert_eq!(costs.speedup(0.5, 1), 1.5 * 10.5 / 12.0);
     assert_eq!(costs.speedup(0.5, 2), 1.75 * 10.5 / 15.0);
-    let best = |acceptance, length| BestLength {
-        acceptance,
-        length,
-        speedup: costs.speedup(acceptance, length),
-    };
+    let best =
+        |acceptance, length| BestLength { length, speedup: costs.speedup(acceptance, length) };
     assert_eq!(costs.best(0.5), best(0.5, 1));
     assert_eq!(costs.best(1.0), best(1.0, 2));
     // (1 + a) 10.5 >= 12 for a >= 1/7.

@@ -9,8 +9,8 @@ use specdec::simulation::{
     DecodingRequest, Outlook, PolicyParams, ServerStep, StepCosts, StepWork, policies,
 };
 use specdec::tape::{
-    AcceptanceRule, ScoredSequence, SequenceOdds, TapeScore, TapeSequence, TargetReader, Teacher,
-    forecast, log_probs, score_sequence,
+    AcceptanceRule, SequenceOdds, TapeScore, TapeSequence, TargetReader, Teacher, forecast,
+    log_probs, score_sequence,
 };
 
 use crate::tape_exact::{Case, MAX, ROUNDING};
@@ -82,9 +82,7 @@ fn drawn(case: &Case, draws: u32) -> Vec<f64> {
             let target = TargetReader { teacher: &mut p, sampler: &sampler, beliefs };
             let samplers = std::slice::from_ref(&drafting);
             let scored = score_sequence(&mut q, samplers, Some(target), &sequence).unwrap();
-            let ScoredSequence { log_q, beliefs, .. } = scored.into_iter().next().unwrap();
-            let score = TapeScore { log_q: Some(log_q), beliefs, ..TapeScore::default() };
-            *sum += mass * proposed(case, &sequence, &score);
+            *sum += mass * proposed(case, &sequence, &scored[0]);
         }
     }
     sums

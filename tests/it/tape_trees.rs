@@ -7,10 +7,7 @@ use specdec::model::{LanguageModel, ToyPair};
 use specdec::params::{Params, Value};
 use specdec::round::RoundEvent;
 use specdec::sampling::{Sampler, SamplingParams};
-use specdec::tape::{
-    ScoredSequence, SequenceOdds, SiblingKind, TapeScore, TapeSequence, Teacher, log_probs,
-    score_sequence,
-};
+use specdec::tape::{SequenceOdds, SiblingKind, TapeSequence, Teacher, log_probs, score_sequence};
 
 /// Maximum number of tokens of a completion.
 const MAX: usize = 4;
@@ -66,9 +63,7 @@ fn forecast(
         let samplers = std::slice::from_ref(&sampler);
         let scored =
             score_sequence(&mut q, samplers, Some(reader(&mut p, &sampler)), &sequence).unwrap();
-        let ScoredSequence { log_q, siblings, .. } = scored.into_iter().next().unwrap();
-        let score = TapeScore { log_q: Some(log_q), siblings, ..TapeScore::default() };
-        let odds = SequenceOdds::new(&sequence, &score).unwrap();
+        let odds = SequenceOdds::new(&sequence, &scored[0]).unwrap();
         let found = odds.forecast_tree(kind, tree).unwrap();
         let counts = [found.rounds, found.accepted, found.proposed];
         sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += mass * count);

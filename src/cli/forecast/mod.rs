@@ -23,7 +23,6 @@ use crate::recording::read_tape_file;
 use crate::report;
 use crate::tape::{MAX_SIBLINGS, SiblingKind, Tape};
 
-/// Options of `specdec forecast`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -109,7 +108,6 @@ struct BestRow {
     row: ForecastRow,
 }
 
-/// Runs the command.
 pub(super) fn run(args: &ForecastArgs) -> Result<()> {
     let found = Forecasts::new(args)?;
     let rows = found.cells.iter();

@@ -12,11 +12,9 @@ use crate::shown::{self, count};
 use crate::statistics::{Ratio, median};
 use crate::tape::{AcceptanceRule, Tape};
 
-/// The forecasts as text.
 pub(super) struct ForecastText<'a>(pub(super) &'a Forecasts);
 
 impl ForecastText<'_> {
-    /// The whole text.
     pub(super) fn write(&self) -> Result<String> {
         let mut text = String::new();
         for doubt in &self.0.doubts {

@@ -89,9 +89,6 @@ impl BeamArgs {
 }
 
 /// Runs the search and decodes the tokens.
-///
-/// # Errors
-/// If a model fails, or a token has no text.
 pub(super) fn search(
     search: &BeamSearch<'_>,
     method: &MethodSpec,
@@ -114,12 +111,11 @@ pub(super) fn search(
     Ok(BeamReport {
         completions: completions.collect::<Result<_>>()?,
         prompt_tokens: search.prompt.len(),
-        stats: BeamStats::of(&totals),
+        totals,
         settings: search.settings,
     })
 }
 
-/// A completion found by the search.
 #[derive(Debug, Serialize)]
 pub(super) struct BeamCompletion {
     text: String,
@@ -129,37 +125,13 @@ pub(super) struct BeamCompletion {
     stop_reason: &'static str,
 }
 
-/// The cost of a search, named like the CSV columns.
-#[derive(Debug, Serialize)]
-struct BeamStats {
-    steps: usize,
-    rows: usize,
-    target_forwards: usize,
-    draft_forwards: usize,
-    prefill_us: f64,
-    decode_us: f64,
-}
-
-impl BeamStats {
-    fn of(totals: &BeamTotals) -> Self {
-        Self {
-            steps: totals.steps,
-            rows: totals.rows,
-            target_forwards: totals.target_forwards,
-            draft_forwards: totals.draft_forwards,
-            prefill_us: totals.prefill.as_secs_f64() * 1e6,
-            decode_us: totals.decode.as_secs_f64() * 1e6,
-        }
-    }
-}
-
-/// The result of a search.
 #[derive(Debug, Serialize)]
 pub(super) struct BeamReport {
     #[serde(rename = "texts")]
     pub completions: Vec<BeamCompletion>,
     prompt_tokens: usize,
-    stats: BeamStats,
+    #[serde(rename = "stats")]
+    totals: BeamTotals,
     settings: BeamSettings,
 }
 
@@ -178,23 +150,22 @@ impl BeamReport {
 
 impl fmt::Display for BeamReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let BeamStats { steps, rows, target_forwards, draft_forwards, .. } = self.stats;
-        let (stats, settings) = (&self.stats, &self.settings);
+        let totals = &self.totals;
         writeln!(
             f,
             "{} with {} in {:.3} s (prefill of {}: {:.3} s)",
-            shown::count(steps, "step"),
-            shown::count(settings.num_beams, "beam"),
-            stats.decode_us / 1e6,
+            shown::count(totals.steps, "step"),
+            shown::count(self.settings.num_beams, "beam"),
+            totals.decode.as_secs_f64(),
             shown::count(self.prompt_tokens, "token"),
-            stats.prefill_us / 1e6
+            totals.prefill.as_secs_f64()
         )?;
         write!(
             f,
             "{} for {}, {}",
-            shown::count(target_forwards, "target pass"),
-            shown::count(rows, "row"),
-            shown::count(draft_forwards, "draft pass")
+            shown::count(totals.target_forwards, "target pass"),
+            shown::count(totals.rows, "row"),
+            shown::count(totals.draft_forwards, "draft pass")
         )?;
         if let Some(best) = self.completions.first() {
             let (score, log_prob) = (best.score, best.log_prob);

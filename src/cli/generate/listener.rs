@@ -30,9 +30,6 @@ impl<'a, W: Write> Listener<'a, W> {
     }
 
     /// Ends the output and returns the counts.
-    ///
-    /// # Errors
-    /// If the text could not be written.
     pub(super) fn finish(mut self) -> io::Result<RoundCounts> {
         if self.on_terminal && !self.at_line_start {
             self.write("\n");

@@ -32,7 +32,6 @@ use crate::input::read_text;
 use crate::model::{Codec, ModelInfo};
 use crate::terminal;
 
-/// Options of `specdec generate`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -75,7 +74,7 @@ pub(super) struct GenerateArgs {
 }
 
 /// When to stop.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize)]
 #[command(next_help_heading = "Stopping")]
 struct StopArgs {
     /// Stop after this many new tokens
@@ -138,7 +137,6 @@ fn deadline(seconds: f64) -> Result<Duration> {
     }
 }
 
-/// Runs the command.
 pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     // All options are checked before a model is loaded.
     let spec = args.spec()?;
@@ -235,10 +233,7 @@ fn settings<'r>(
         dtype: target.dtype,
         method,
         seed: args.seed,
-        max_tokens: args.stop.max_tokens,
-        stop: &args.stop.stop,
-        timeout: args.stop.timeout,
-        ignore_eos: args.stop.ignore_eos,
+        stop: &args.stop,
         special_tokens: args.prompt.special_tokens,
         chat: args.prompt.chat,
         system: args.prompt.system.as_deref(),

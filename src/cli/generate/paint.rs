@@ -80,9 +80,6 @@ impl<'a> Painter<'a> {
     }
 
     /// Records the tokens of a round.
-    ///
-    /// # Errors
-    /// If the codec does not know a token.
     pub(super) fn take_in(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
         for (i, &token) in event.emitted.iter().enumerate() {
             self.stream.push(token)?;

@@ -101,9 +101,6 @@ impl SampleArgs {
     }
 
     /// Generates `samples` completions and chooses one.
-    ///
-    /// # Errors
-    /// If a model fails.
     pub(super) fn run(
         &self,
         samples: u32,
@@ -199,7 +196,6 @@ impl BegunSample<'_> {
     }
 }
 
-/// One of the completions.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct SampledCompletion {
     text: String,
@@ -231,7 +227,6 @@ pub(super) struct SamplesReport {
 }
 
 impl SamplesReport {
-    /// The text of the chosen completion.
     pub(super) fn text(&self) -> &str {
         &self.completions[self.chosen].text
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::StopArgs;
 use crate::decode::{MethodSpec, Totals};
 use crate::distribution::Token;
 use crate::model::Vocabulary;
@@ -13,26 +14,28 @@ use crate::shown::count;
 
 /// Counts over the rounds of a generation. Truncated rounds count in full, since a stop
 /// condition says nothing about the verifier.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct RoundCounts {
     rounds: usize,
-    truncated: usize,
+    truncated_rounds: usize,
     proposed: usize,
     accepted: usize,
     corrected: usize,
     bonus: usize,
+    #[serde(skip)]
     forks: usize,
+    #[serde(skip)]
     overlap_sum: f64,
+    #[serde(skip)]
     trees: usize,
 }
 
 impl RoundCounts {
-    /// Counts a round.
     pub(super) fn add(&mut self, event: &RoundEvent<'_>) {
         let (path, forks) = (&event.verdict.path, event.forks());
         let corrected = forks.contains(&path.last().copied());
         self.rounds += 1;
-        self.truncated += usize::from(event.truncated);
+        self.truncated_rounds += usize::from(event.truncated);
         self.proposed += event.draft.len();
         self.accepted += path.len();
         self.corrected += usize::from(corrected);
@@ -43,17 +46,12 @@ impl RoundCounts {
     }
 
     /// The statistics that follow from the counts.
-    pub(super) fn stats(&self, totals: &Totals, new_tokens: usize) -> Stats {
+    pub(super) fn stats(self, totals: &Totals, new_tokens: usize) -> Stats {
         let ratio = |a: f64, b: usize| (b > 0).then(|| a / b as f64);
         let seconds = totals.decode.as_secs_f64();
         Stats {
             new_tokens,
-            rounds: self.rounds,
-            truncated_rounds: self.truncated,
-            proposed: self.proposed,
-            accepted: self.accepted,
-            corrected: self.corrected,
-            bonus: self.bonus,
+            counts: self,
             acceptance_rate: ratio(self.accepted as f64, self.proposed),
             alpha: ratio(self.overlap_sum, self.forks).filter(|_| self.trees == 0),
             block_efficiency: ratio((self.accepted + self.rounds) as f64, self.rounds),
@@ -70,12 +68,8 @@ impl RoundCounts {
 #[derive(Debug, Serialize)]
 pub(super) struct Stats {
     new_tokens: usize,
-    rounds: usize,
-    truncated_rounds: usize,
-    proposed: usize,
-    accepted: usize,
-    corrected: usize,
-    bonus: usize,
+    #[serde(flatten)]
+    counts: RoundCounts,
     acceptance_rate: Option<f64>,
     alpha: Option<f64>,
     block_efficiency: Option<f64>,
@@ -86,7 +80,6 @@ pub(super) struct Stats {
     tokens_per_second: Option<f64>,
 }
 
-/// The settings of a generation.
 #[derive(Debug, Serialize)]
 pub(super) struct AskedSettings<'r> {
     pub target: &'r str,
@@ -98,10 +91,8 @@ pub(super) struct AskedSettings<'r> {
     #[serde(flatten)]
     pub method: &'r MethodSpec,
     pub seed: u64,
-    pub max_tokens: usize,
-    pub stop: &'r [String],
-    pub timeout: Option<f64>,
-    pub ignore_eos: bool,
+    #[serde(flatten)]
+    pub stop: &'r StopArgs,
     pub special_tokens: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub chat: bool,
@@ -109,7 +100,6 @@ pub(super) struct AskedSettings<'r> {
     pub system: Option<&'r str>,
 }
 
-/// The report on a finished generation.
 #[derive(Debug, Serialize)]
 pub(super) struct Report<'r> {
     pub text: &'r str,
@@ -124,7 +114,7 @@ pub(super) struct Report<'r> {
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (stats, settings) = (&self.stats, &self.settings);
-        let method = settings.method;
+        let (method, counts) = (settings.method, &stats.counts);
         write!(f, "{} in {:.3} s", count(stats.new_tokens, "token"), stats.decode_us / 1e6)?;
         if let Some(pace) = stats.tokens_per_second {
             write!(f, ": {pace:.1} tokens/s")?;
@@ -143,19 +133,19 @@ impl fmt::Display for Report<'_> {
                 f,
                 "; acceptance {:.1} % ({} of {} proposed)",
                 100.0 * rate,
-                stats.accepted,
-                stats.proposed
+                counts.accepted,
+                counts.proposed
             )?;
         }
         if let Some(tau) = stats.block_efficiency.filter(|_| !method.is_plain()) {
             write!(f, ", block efficiency τ = {tau:.2} tokens per round")?;
         }
         writeln!(f)?;
-        if stats.proposed > 0 {
+        if counts.proposed > 0 {
             writeln!(
                 f,
                 "{} accepted, {} corrected, {} bonus tokens, including any cut off by a stop",
-                stats.accepted, stats.corrected, stats.bonus
+                counts.accepted, counts.corrected, counts.bonus
             )?;
         }
         write!(f, "drafter {}", method.drafter)?;

@@ -24,7 +24,6 @@ use crate::simulation::{
 };
 use crate::tape::AcceptanceRule;
 
-/// Options of `specdec simulate`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -104,7 +103,6 @@ struct SimulationReport<'a> {
     rows: &'a [SimulationRow],
 }
 
-/// Runs the command.
 pub(super) fn run(args: &SimulateArgs) -> Result<()> {
     let tape = read_tape_file(&args.tape)?;
     let table = CostTable::read(&args.costs)?;
@@ -254,7 +252,6 @@ fn least_requests(load: Arrivals) -> usize {
     }
 }
 
-/// Parses K.
 pub(super) fn draft_length(k: &str) -> Result<usize, String> {
     let known = k.parse().ok().filter(|k| (1..=MAX_K).contains(k));
     known.ok_or_else(|| format!("K = {k}: allowed is a whole number from 1 to {MAX_K}"))

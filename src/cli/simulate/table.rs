@@ -7,7 +7,6 @@ use anyhow::Result;
 use crate::shown::{self, count};
 use crate::simulation::SimulationRow;
 
-/// The rows as text.
 pub(super) fn simulation_text(rows: &[SimulationRow]) -> Result<String> {
     let mut text = String::new();
     let settings = |row: &SimulationRow| (row.config.sampling, row.config.drafter.clone());

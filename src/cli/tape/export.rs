@@ -8,7 +8,6 @@ use clap::Args;
 use crate::cli::output;
 use crate::recording::{TapeFile, read_tape_file, write_parquet};
 
-/// Options of `specdec tape export`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -12,13 +12,11 @@ use crate::cli::options::{ModelArgs, count};
 use crate::cli::output;
 use crate::cli::sampling::SamplingArgs;
 use crate::draft::DRAFTERS;
-use crate::params::Params;
-use crate::recording::{Import, MODEL, TAPE_FORMATS};
+use crate::recording::{Import, MODEL, TAPE_FORMATS, TapeFormat};
 use crate::shown::count as counted;
 use crate::tape::{TapeDrafter, TapeModel};
 use crate::terminal;
 
-/// Options of `specdec tape import`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -47,7 +45,8 @@ pub(super) struct ImportArgs {
     #[arg(long, value_name = "N", value_parser = count)]
     max_tokens: Option<usize>,
     /// The drafter of logged rounds, if the log does not state it (see `specdec list`)
-    #[arg(long, value_name = "NAME", default_value = MODEL, value_parser = drafters())]
+    #[arg(long, value_name = "NAME", default_value = MODEL,
+        value_parser = PossibleValuesParser::new(DRAFTERS.iter().map(|entry| entry.name)))]
     drafter: String,
     #[command(flatten)]
     models: ModelArgs,
@@ -55,15 +54,9 @@ pub(super) struct ImportArgs {
     sampling: SamplingArgs,
 }
 
-fn drafters() -> PossibleValuesParser {
-    DRAFTERS.iter().map(|entry| PossibleValue::new(entry.name)).collect::<Vec<_>>().into()
-}
-
 impl ImportArgs {
     fn drafter(&self) -> TapeDrafter {
-        let (length, params, most) = (None, Params::default(), None);
-        let drafter = self.drafter.clone();
-        let known = TapeDrafter { drafter, model: None, length, params, most };
+        let known = TapeDrafter { drafter: self.drafter.clone(), ..TapeDrafter::default() };
         let name = self.models.draft.clone().unwrap_or_default();
         let model = known.needs_model().then(|| TapeModel { name, ..TapeModel::default() });
         TapeDrafter { model, ..known }
@@ -71,11 +64,8 @@ impl ImportArgs {
 }
 
 fn formats() -> PossibleValuesParser {
-    let formats = TAPE_FORMATS.iter();
-    formats
-        .map(|format| PossibleValue::new(format.name).help(format.summary))
-        .collect::<Vec<_>>()
-        .into()
+    let value = |format: &TapeFormat| PossibleValue::new(format.name).help(format.summary);
+    PossibleValuesParser::new(TAPE_FORMATS.iter().map(value))
 }
 
 /// Imports the sequences, and says what the tape holds.
@@ -103,23 +93,17 @@ pub(super) fn run(args: &ImportArgs) -> Result<()> {
             counted(found.spelled + found.unspelled, "token")
         ));
     }
-    if found.logs > 0 {
-        terminal::say(format_args!(
-            "{} of which only the rounds are known: `specdec simulate` reads them",
-            counted(found.logs, "completion")
-        ));
-    }
-    if found.foreign_drafts > 0 {
-        terminal::say(format_args!(
-            "{} of drafts left out, since they have other lengths than their completions",
-            counted(found.foreign_drafts, "list")
-        ));
-    }
-    if found.unknown > 0 {
-        terminal::say(format_args!(
-            "{} left out, since a token is unknown",
-            counted(found.unknown, "sequence")
-        ));
+    let logs = "of which only the rounds are known: `specdec simulate` reads them";
+    let foreign = "of drafts left out, since they have other lengths than their completions";
+    let unknown = "left out, since a token is unknown";
+    for (n, thing, what) in [
+        (found.logs, "completion", logs),
+        (found.foreign_drafts, "list", foreign),
+        (found.unknown, "sequence", unknown),
+    ] {
+        if n > 0 {
+            terminal::say(format_args!("{} {what}", counted(n, thing)));
+        }
     }
     output::line(args.out.display())
 }

@@ -9,7 +9,6 @@ mod show;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-/// Options of `specdec tape`.
 #[derive(Debug, Args)]
 pub(super) struct TapeArgs {
     #[command(subcommand)]
@@ -30,7 +29,6 @@ enum TapeCommand {
     Show(show::ShowArgs),
 }
 
-/// Runs a subcommand.
 pub(super) fn run(args: &TapeArgs) -> Result<()> {
     match &args.command {
         TapeCommand::Record(args) => record::run(args),

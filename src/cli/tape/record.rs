@@ -12,14 +12,11 @@ use crate::cli::output;
 use crate::cli::sampling::SamplingArgs;
 use crate::cli::some_prompts::SomePrompts;
 use crate::cli::source::{OverrideArgs, prepare};
-use crate::draft::Texts;
-use crate::experiment::{Frozen, Plan};
-use crate::input::read_text;
-use crate::recording::{Recording, TapeFile, TapePrompt};
+use crate::experiment::Plan;
+use crate::recording::{Recording, TapeFile};
 use crate::sampling::SamplingParams;
 use crate::terminal;
 
-/// Options of `specdec tape record`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -71,26 +68,9 @@ pub(super) fn run(args: &RecordArgs) -> Result<()> {
 
 fn of_experiment(args: &RecordArgs, experiment: &std::path::Path) -> Result<TapeFile> {
     let ready = prepare(experiment, &args.overrides)?;
-    let texts = Texts::new(&*ready.pair.target.codec, read_text);
-    let Frozen { plan, prompts, tokens } = ready.freeze(&texts)?;
-    let prompts = prompts.into_iter().zip(tokens);
-    let prompts = prompts.map(|(prompt, tokens)| TapePrompt {
-        id: prompt.id,
-        category: prompt.category,
-        tokens,
-    });
-    let recording = Recording {
-        target: &*ready.pair.target.model,
-        name: &ready.experiment.spec.target,
-        codec: &*ready.pair.target.codec,
-        samplings: samplings(&plan)?,
-        prompts: prompts.collect(),
-        repeats: plan.repeats,
-        seed: plan.seed,
-        max_tokens: plan.max_tokens,
-        ignore_eos: plan.ignore_eos,
-    };
-    recording.run(&args.out)
+    let frozen = ready.freeze(&ready.texts())?;
+    let samplings = samplings(&frozen.plan)?;
+    ready.recording(frozen, samplings).run(&args.out)
 }
 
 /// The sampling settings of a plan, each once: a completion is the same in every batch. Beam

@@ -16,7 +16,6 @@ use crate::recording::{MODEL, Scoring, TapeFile, canonical, reads_at_once};
 use crate::tape::{TapeDrafter, TapeModel};
 use crate::terminal;
 
-/// Options of `specdec tape score`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -11,7 +11,6 @@ use crate::recording::read_tape_file;
 use crate::shown::{self, count};
 use crate::tape::{Tape, TapeEnd, TapeLog};
 
-/// Options of `specdec tape show`.
 #[derive(Debug, Args)]
 pub(super) struct ShowArgs {
     /// The tape, plain or compressed

@@ -96,12 +96,10 @@ pub(super) fn exchange(line: &Value) -> (&Value, &Value) {
     (part("request").unwrap_or(line), part("response").unwrap_or(line))
 }
 
-/// A required field.
 pub(super) fn field<'v>(value: &'v Value, name: &str) -> Result<&'v Value> {
     value.get(name).with_context(|| format!("it has no field \"{name}\""))
 }
 
-/// A required list.
 pub(super) fn list<'v>(value: &'v Value, name: &str) -> Result<&'v [Value]> {
     let found = field(value, name)?.as_array();
     Ok(found.with_context(|| format!("\"{name}\" is no list"))?.as_slice())
@@ -117,7 +115,6 @@ pub(super) fn counts(value: Option<&Value>) -> Result<Option<Vec<usize>>> {
     values.iter().map(count).collect::<Result<_>>().map(Some)
 }
 
-/// A count, if there is one.
 pub(super) fn count(value: Option<&Value>) -> Option<usize> {
     value.and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok())
 }
@@ -132,7 +129,6 @@ pub(super) fn ids(value: Option<&Value>) -> Result<Option<Vec<Token>>> {
     }
 }
 
-/// A token id.
 pub(super) fn id(value: &Value) -> Result<Token> {
     let id = value.as_u64().and_then(|id| Token::try_from(id).ok());
     id.ok_or_else(|| anyhow!("{value} is no token id"))
@@ -151,7 +147,6 @@ pub(super) fn log_prob(value: Option<&Value>) -> Result<Option<f64>> {
     }
 }
 
-/// A text, if there is one.
 pub(super) fn text(value: Option<&Value>) -> Option<String> {
     value.and_then(Value::as_str).map(str::to_owned)
 }

@@ -21,16 +21,14 @@ use self::drafts::{append_drafts, append_rounds};
 use self::logged::{LoggedLine, LoggedSequence, exchange};
 use self::own_run::LoggedRun;
 use self::spelling::Spellings;
+use super::header;
 use super::tape_file::TapeFile;
 use crate::distribution::Token;
 use crate::error::Error;
-use crate::experiment::Build;
 use crate::input::read_text;
 use crate::model::{ChatMessage, Codec, Conversation, LanguageModel};
 use crate::sampling::{Sampler, SamplingParams};
-use crate::tape::{
-    TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeModel, TapeSequence, Teacher, log_probs,
-};
+use crate::tape::{TapeDrafter, TapeHeader, TapeLine, TapeModel, TapeSequence, Teacher, log_probs};
 
 /// A format of other programs' logs.
 #[derive(Debug, Clone, Copy)]
@@ -42,7 +40,6 @@ pub struct TapeFormat {
     read: TapeReader,
 }
 
-/// How it is read.
 #[derive(Debug, Clone, Copy)]
 enum TapeReader {
     /// Line by line.
@@ -86,8 +83,6 @@ pub struct Import<'a> {
 /// What an import found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Imported {
-    /// Sequences on the tape.
-    pub sequences: usize,
     /// Decodings of which only the rounds are known.
     pub logs: usize,
     /// Lists of drafts that were skipped, since they belong to other completions.
@@ -134,7 +129,7 @@ impl Import<'_> {
                 }
             }
         }
-        (found.sequences, found.logs) = (sequences.len(), rounds.len());
+        found.logs = rounds.len();
         if sequences.is_empty() && rounds.is_empty() {
             bail!("{} holds no sequence whose tokens are all known", from.display());
         }
@@ -164,7 +159,6 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Writes the rounds of a run.
     fn run_of(&self, run: LoggedRun, to: &Path) -> Result<(TapeFile, Imported)> {
         let LoggedRun { target, samplings, drafters, logs } = run;
         let found = Imported { logs: logs.len(), ..Imported::default() };
@@ -178,15 +172,7 @@ impl Import<'_> {
 
     fn header(&self) -> TapeHeader {
         let target = self.target.map(|(name, model, _)| TapeModel::new(name, model.info()));
-        TapeHeader {
-            format: TAPE_FORMAT,
-            source: self.format.name.to_owned(),
-            build: Build::this().describe(),
-            target: target.unwrap_or_default(),
-            seed: None,
-            ignore_eos: false,
-            samplings: vec![self.sampling],
-        }
+        header(self.format.name, target.unwrap_or_default(), vec![self.sampling])
     }
 
     /// A sequence; `None` if one of its tokens is unknown.
@@ -201,14 +187,11 @@ impl Import<'_> {
         let Some(tokens) = tokens(logged, spellings, found)? else { return Ok(None) };
         let mut sequence = TapeSequence {
             prompt: named(&prompt_tokens),
-            category: String::new(),
-            repeat: 0,
-            sampling: 0,
             prompt_tokens,
             max_tokens: self.max_tokens(logged, tokens.len())?,
             tokens,
             end: logged.end(),
-            log_p: None,
+            ..TapeSequence::default()
         };
         sequence.log_p = match teacher {
             Some(teacher) => {
@@ -266,7 +249,6 @@ impl Import<'_> {
     }
 }
 
-/// A message of a conversation.
 #[derive(Debug, serde::Deserialize)]
 struct Said {
     role: String,

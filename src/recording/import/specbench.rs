@@ -9,7 +9,6 @@ use super::logged::{
     LoggedDrafts, LoggedLine, LoggedRounds, LoggedSequence, LoggedToken, counts, ids, list, text,
 };
 use super::{TapeFormat, TapeReader};
-use crate::params::Params;
 use crate::tape::{LoggedRound, TapeDrafter, TapeModel};
 
 pub(super) const FORMAT: TapeFormat = TapeFormat {
@@ -72,13 +71,8 @@ fn trace(line: &Value, tokens: &Value) -> Result<LoggedSequence> {
 
 fn drafter_of(drafter: &str, model: &str) -> TapeDrafter {
     let named = || TapeModel { name: model.to_owned(), ..TapeModel::default() };
-    TapeDrafter {
-        drafter: drafter.to_owned(),
-        model: (!model.is_empty()).then(named),
-        length: None,
-        params: Params::default(),
-        most: None,
-    }
+    let (drafter, model) = (drafter.to_owned(), (!model.is_empty()).then(named));
+    TapeDrafter { drafter, model, ..TapeDrafter::default() }
 }
 
 /// The turns of an answer.

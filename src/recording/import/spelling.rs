@@ -35,9 +35,6 @@ impl<'a> Spellings<'a> {
     }
 
     /// The tokens of a text, if they decode to it.
-    ///
-    /// # Errors
-    /// If the text cannot be encoded.
     pub(super) fn of_text(&self, text: &str) -> Result<Option<Vec<Token>>> {
         let tokens = self.codec.encode_part(text)?;
         Ok((self.codec.decode(&tokens)? == text).then_some(tokens))

@@ -2,7 +2,6 @@
 
 use super::{BuildPolicy, DefaultK, PolicyEntry, ServerStep, ServingPolicy};
 
-/// Plain decoding.
 pub(super) const PLAIN: PolicyEntry = PolicyEntry {
     name: "plain",
     default_k: DefaultK::None,
@@ -11,7 +10,6 @@ pub(super) const PLAIN: PolicyEntry = PolicyEntry {
     build: BuildPolicy::Server(|_| Box::new(FixedDrafts { k: 0 })),
 };
 
-/// A fixed K.
 pub(super) const ENTRY: PolicyEntry = PolicyEntry {
     name: "fixed",
     default_k: DefaultK::Alone,
