@@ -27,7 +27,7 @@ pub(super) fn known_wrong() -> Vec<KnownWrong> {
         KnownWrong { name, imitates, verifier }
     });
     let suspects = SUSPECTS.iter().map(|suspect| {
-        let verifier: Box<dyn ExternalVerifier> = Box::new(suspect.verify);
+        let verifier: Box<dyn ExternalVerifier> = Box::new(*suspect);
         KnownWrong { name: suspect.name, imitates: suspect.imitates, verifier }
     });
     own.chain(suspects).collect()
