@@ -9,9 +9,9 @@ use super::methods::{Combination, set};
 use super::pairwise::pairwise;
 use super::place::{Place, choices};
 use super::settings::{SETTINGS, SamplingSetting};
+use crate::decode::MethodSpec;
 use crate::model::Vocabulary;
 use crate::model::zoo::{OTHER_VOCABULARIES, TOYS, ToyEntry};
-use crate::params::Params;
 use crate::registry::Class;
 
 /// The largest K of chains, and the largest K in the complete product.
@@ -105,9 +105,10 @@ impl ExactnessCell {
         }
     }
 
-    /// All settings that differ from the defaults.
-    pub(super) fn params(&self) -> Params {
-        set(self.method.params(), self.setting.draft)
+    /// Its method as in a configuration.
+    pub(super) fn spec(&self) -> MethodSpec {
+        let spec = self.method.spec(self.k, self.setting.target);
+        MethodSpec { params: set(spec.params, self.setting.draft), ..spec }
     }
 
     /// The factors whose pairs the quick form covers.

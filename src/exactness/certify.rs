@@ -7,7 +7,7 @@ use std::thread::Builder;
 use super::cells::{ExactnessCell, cells};
 use super::certificate::{Certificate, CertificateCell, CertificateVerdict};
 use super::forms::{ClosedForm, closed_forms, on_paper};
-use super::judge::{Finding, sample_cell, spec, walk_cell};
+use super::judge::{Finding, sample_cell, walk_cell};
 use super::kind::{CellKind, Kinds};
 use super::methods::Combination;
 use super::mutants::{Mutant, MutantReport, controls, mutants, refute};
@@ -186,7 +186,7 @@ fn finish(cell: &ExactnessCell, finding: Result<Finding, Error>) -> CertificateC
         length: method.length.entry.name,
         length_settings: method.length.settings(),
         // The toys' logits do not depend on the rows of a pass.
-        class: class_of(&spec(cell), true).unwrap_or_default(),
+        class: class_of(&cell.spec(), true).unwrap_or_default(),
         toy: cell.place.name(),
         prompt: cell.prompt,
         ends: cell.ends,

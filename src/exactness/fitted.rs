@@ -36,18 +36,6 @@ fn is_tried(method: &Combination, methods: &[Combination]) -> bool {
     drafts && exact && method.has_first_settings() && method.is_first_of_lengths(methods)
 }
 
-/// The method with drafts of `k` tokens, or trees of `k` levels.
-pub(super) fn spec(method: &Combination, k: usize, sampling: Sampling) -> MethodSpec {
-    MethodSpec {
-        drafter: method.proposer.entry.name.to_owned(),
-        verifier: method.verifier.entry.name.to_owned(),
-        length: method.length.entry.name.to_owned(),
-        num_speculative_tokens: k,
-        sampling: sampling.1,
-        params: method.params(),
-    }
-}
-
 /// A generation of `tokens` tokens after its prefill. Every sampled completion starts from a copy
 /// of it, so the prompt is read once.
 pub(super) fn prefilled<'a>(

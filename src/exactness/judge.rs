@@ -34,18 +34,6 @@ pub(super) struct Finding {
     pub(super) verdict: Result<CertificateVerdict, String>,
 }
 
-/// The cell's method as in a configuration.
-pub(super) fn spec(cell: &ExactnessCell) -> MethodSpec {
-    MethodSpec {
-        drafter: cell.method.proposer.entry.name.to_owned(),
-        verifier: cell.method.verifier.entry.name.to_owned(),
-        length: cell.method.length.entry.name.to_owned(),
-        num_speculative_tokens: cell.k,
-        sampling: cell.setting.target,
-        params: cell.params(),
-    }
-}
-
 /// The models and the method of a cell.
 struct Parts {
     target: Toy,
@@ -61,7 +49,7 @@ impl Parts {
     fn of(cell: &ExactnessCell) -> Result<Self, Error> {
         let pair = cell.place.pair();
         let sampler = |params| Ok::<_, Error>(Sampler::new(params)?);
-        let spec = spec(cell);
+        let spec = cell.spec();
         let target = pair.target("target")?;
         Ok(Self {
             draft: draft_model(&pair, &target)?,

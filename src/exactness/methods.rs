@@ -3,11 +3,12 @@
 //! The methods come from the registries, so a registry line is enough to certify a new verifier,
 //! drafter or length policy.
 
-use crate::decode::PLAIN;
+use crate::decode::{MethodSpec, PLAIN};
 use crate::draft::{BuildDrafter, DRAFTERS};
 use crate::length::{BuildLength, LENGTHS};
 use crate::params::Params;
 use crate::registry::{Entry, UnknownName};
+use crate::sampling::SamplingParams;
 use crate::tree::{DraftShape, Siblings};
 use crate::verify::{BuildVerifier, VERIFIERS, Verifier};
 
@@ -174,8 +175,20 @@ impl Combination {
     }
 
     /// All settings that differ from the defaults.
-    pub(super) fn params(&self) -> Params {
+    fn params(&self) -> Params {
         set(set(self.verifier.params(), self.proposer.settings), self.length.settings)
+    }
+
+    /// The method as in a configuration, with drafts of `k` tokens, or trees of `k` levels.
+    pub(super) fn spec(&self, k: usize, sampling: SamplingParams) -> MethodSpec {
+        MethodSpec {
+            drafter: self.proposer.entry.name.to_owned(),
+            verifier: self.verifier.entry.name.to_owned(),
+            length: self.length.entry.name.to_owned(),
+            num_speculative_tokens: k,
+            sampling,
+            params: self.params(),
+        }
     }
 
     /// Whether verifier and length policy have the first of their settings.

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::certificate::{CertificateVerdict, RealFit};
-use super::fitted::{ALL, FEW, Sampling, prefilled, spec, tried};
+use super::fitted::{ALL, FEW, Sampling, prefilled, tried};
 use super::methods::Combination;
 use super::monte_carlo::Fit;
 use super::reading::Reading;
@@ -80,7 +80,7 @@ impl RealCell {
     fn fit(&self) -> Result<Fit, Error> {
         let [target, draft] = open()?;
         let (target, draft) = (&*target, &*draft);
-        let spec = spec(&self.method, K, self.sampling);
+        let spec = self.method.spec(K, self.sampling.1);
         let tokens = TwoTokens::of(
             &mut Reading::new("the target", target, spec.sampling, &PROMPT)?,
             &mut Reading::new(
