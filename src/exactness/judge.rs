@@ -6,13 +6,13 @@ use std::rc::Rc;
 use super::cells::ExactnessCell;
 use super::certificate::CertificateVerdict;
 use super::closed::{ChainCase, Rule};
-use super::enumerate::{Enumeration, enumerate};
+use super::enumerate::{Enumeration, enumerate, straight};
 use super::joint::{Gap, JointDistribution, TOLERANCE, off, target_distribution};
 use super::kind::Kinds;
 use super::monte_carlo::Fit;
 use super::probe::{DraftDistributions, Tally, TargetRows};
 use super::reference::{TableRows, draft_model, draft_rows};
-use super::replay::{audit, first_difference, sample_with};
+use super::replay::{audit, first_difference, sample_by};
 use super::watch::Watched;
 use crate::decode::{Generation, Method, MethodSpec, PLAIN, StopRules};
 use crate::distribution::Token;
@@ -127,11 +127,8 @@ pub(super) fn walk_cell(cell: &ExactnessCell, runs: u32) -> Result<Finding, Erro
         expected.and_then(|length| wrong_length(&found, length)),
         leaves_the_path(cell, &parts)?,
     ];
-    let verdict = match faults.into_iter().flatten().next() {
-        Some(fault) => Err(fault),
-        None if claimed => Ok(CertificateVerdict::Exact),
-        None => Ok(CertificateVerdict::Measured),
-    };
+    let holds = if claimed { CertificateVerdict::Exact } else { CertificateVerdict::Measured };
+    let verdict = faults.into_iter().flatten().next().map_or(Ok(holds), Err);
     Ok(Finding {
         paths: found.paths,
         max_tv: Some(gap.tv_joint),
@@ -210,7 +207,7 @@ pub(super) fn sample_cell(cell: &ExactnessCell, runs: u32) -> Result<Finding, Er
     let mut tally = Tally::default();
     let stopped = Rc::default();
     let generation = parts.watched(tokens, &stopped)?;
-    let counts = sample_with(&parts.target, &generation, SEED, runs, &mut tally)?;
+    let counts = sample_by(&parts.target, &generation, SEED, runs, straight, &mut tally)?;
     let fit = Fit::test(&counts, &parts.distribution(tokens)?);
     let report = audit(&parts.target, &parts.generation(16)?, SEED, 50)?;
     let claimed = cell.claims();
@@ -221,11 +218,8 @@ pub(super) fn sample_cell(cell: &ExactnessCell, runs: u32) -> Result<Finding, Er
         claimed.then(|| fit.fault()).flatten(),
         claimed.then(|| vacuous(cell, &tally)).flatten(),
     ];
-    let verdict = match faults.into_iter().flatten().next() {
-        Some(fault) => Err(fault),
-        None if claimed => Ok(CertificateVerdict::Consistent),
-        None => Ok(CertificateVerdict::Measured),
-    };
+    let holds = if claimed { CertificateVerdict::Consistent } else { CertificateVerdict::Measured };
+    let verdict = faults.into_iter().flatten().next().map_or(Ok(holds), Err);
     Ok(Finding {
         paths: runs as usize,
         max_tv: None,
