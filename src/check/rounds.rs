@@ -47,9 +47,6 @@ impl Observer for PromptRounds {
 }
 
 /// Continues one prompt.
-///
-/// # Errors
-/// If a model fails or the prompt leaves no room.
 pub(super) fn continued<'a>(
     setup: &CheckSetup<'a>,
     method: Method<'a>,

@@ -233,9 +233,6 @@ impl Combination {
     }
 
     /// The combinations that match one of the given methods; all if none are given.
-    ///
-    /// # Errors
-    /// If a method matches no combination.
     pub(super) fn matching(methods: &[String]) -> Result<Vec<Self>, UnknownName> {
         let all = Self::all();
         if let Some(unknown) = methods.iter().find(|m| !all.iter().any(|c| c.matches(m))) {

@@ -38,9 +38,6 @@ struct NoAnswer {
 
 impl HttpServer {
     /// A server at an address.
-    ///
-    /// # Errors
-    /// If it is malformed.
     pub(super) fn new(url: &str, key: Option<&str>) -> Result<Self> {
         let url = url.trim_end_matches('/');
         let secure = url.starts_with("https://");
@@ -61,26 +58,17 @@ impl HttpServer {
     }
 
     /// The JSON at a path.
-    ///
-    /// # Errors
-    /// If the request fails or the answer is not JSON.
     pub(super) fn get(&self, path: &str) -> Result<Value> {
         with_retries(|| read_json(self.send(path, None)?))
     }
 
     /// The text at a path, without retries.
-    ///
-    /// # Errors
-    /// If the request fails.
     pub(super) fn get_text(&self, path: &str) -> Result<String> {
         let read = self.send(path, None).and_then(read);
         read.map_err(|no_answer| no_answer.why)
     }
 
     /// The answer to a request.
-    ///
-    /// # Errors
-    /// If the server refuses it or does not answer.
     pub(super) fn post(&self, path: &str, body: &Value) -> Result<Value> {
         let body = body.to_string();
         with_retries(|| read_json(self.send(path, Some(&body))?))

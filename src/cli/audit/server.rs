@@ -77,9 +77,6 @@ impl AuditedServer {
     }
 
     /// Checks the options that need no model.
-    ///
-    /// # Errors
-    /// If one is out of range.
     pub(super) fn check(&self) -> Result<()> {
         if !(1..=256).contains(&self.concurrency) {
             bail!("--concurrency is out of range: allowed is a whole number from 1 to 256");
@@ -98,9 +95,6 @@ impl AuditedServer {
     }
 
     /// Requests the completions that the files do not have yet.
-    ///
-    /// # Errors
-    /// If a server does not answer, or a file cannot be written.
     pub(super) fn gather(
         &self,
         scorer: &Scorer,

@@ -82,9 +82,6 @@ struct ExternalFile<'c> {
 }
 
 /// Certifies the verifier and prints the table and the verdict.
-///
-/// # Errors
-/// If the program cannot be started, an option is out of range, or the verifier is not exact.
 pub(super) fn run(
     command: &str,
     args: &ExternalArgs,

@@ -158,9 +158,6 @@ pub(super) struct RoundCase {
 const RARE: &str = "rare";
 
 /// All cases for a vocabulary and a K.
-///
-/// # Errors
-/// If a table row is not a distribution.
 pub(super) fn round_cases(vocab: usize, k: usize) -> Result<Vec<RoundCase>, Error> {
     let numbered = CASES.iter().enumerate();
     numbered.map(|(number, spec)| spec.build(number as u64, vocab, k)).collect()
