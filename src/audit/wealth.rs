@@ -65,7 +65,6 @@ impl Wealth {
     }
 }
 
-/// Converts a natural logarithm to base 10.
 pub(super) fn log10(natural: f64) -> f64 {
     natural / std::f64::consts::LN_10
 }

@@ -9,7 +9,6 @@ use crate::error::Error;
 use crate::round::RoundEvent;
 use crate::statistics::median;
 
-/// One round.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SeenRound {
     /// Number of proposed tokens.

@@ -22,7 +22,6 @@ use crate::model::{LanguageModel, Toy};
 use crate::registry::Class;
 use crate::sampling::Sampler;
 
-/// The findings about a cell.
 pub(super) struct Finding {
     pub(super) paths: usize,
     pub(super) max_tv: Option<f64>,
@@ -200,7 +199,6 @@ const PATH: (usize, u32) = (24, 100);
 /// method fails under a random seed.
 const SEED: u64 = 2026;
 
-/// Samples a cell `runs` times.
 pub(super) fn sample_cell(cell: &ExactnessCell, runs: u32) -> Result<Finding, Error> {
     let parts = Parts::of(cell)?;
     let tokens = cell.sampled_tokens();

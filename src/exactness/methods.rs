@@ -105,7 +105,6 @@ pub(super) fn set(params: Params, settings: KeyValues) -> Params {
 }
 
 impl Proposer {
-    /// The shape of its drafts.
     fn shape(&self) -> Option<DraftShape> {
         let params = self.params().of(self.entry.params).ok()?;
         (self.entry.build.shape)(&params).ok()
@@ -122,7 +121,6 @@ impl Proposer {
         settings.iter().all(|(key, _)| self.entry.params.iter().any(|param| param.key == *key))
     }
 
-    /// Whether it samples chains.
     pub(super) fn draws_chains(&self) -> bool {
         self.shape().is_some_and(|shape| shape.sampled && !shape.branches())
     }
@@ -132,7 +130,6 @@ impl Proposer {
         self.shape().is_some_and(|shape| shape.branches())
     }
 
-    /// Whether it samples trees.
     pub(super) fn draws_trees(&self) -> bool {
         self.shape().is_some_and(|shape| shape.sampled && shape.branches())
     }
@@ -205,7 +202,6 @@ impl Combination {
         methods.iter().find(same).is_some_and(|first| first.length.name() == self.length.name())
     }
 
-    /// The verifier itself.
     fn built(&self) -> Box<dyn Verifier> {
         (self.verifier.entry.build.make)(&self.verifier.params())
     }

@@ -26,7 +26,6 @@ const COMPLETIONS: [u32; 2] = [20_000, 4_000];
 /// Fixed before the first run.
 const SEED: u64 = 2026;
 
-/// The prompt.
 const PROMPT: [Token; 3] = [1, 2, 3];
 
 /// The target and the draft model. Each has one thread, because other tests run at the same time.

@@ -3,7 +3,6 @@
 use super::methods::KeyValues;
 use crate::sampling::SamplingParams;
 
-/// A sampling setting.
 #[derive(Debug)]
 pub(super) struct SamplingSetting {
     /// Its name in the certificate.
@@ -25,7 +24,6 @@ const PENALISED: SamplingParams = SamplingParams {
     ..SamplingParams::NEUTRAL
 };
 
-/// All sampling settings.
 pub(super) const SETTINGS: &[SamplingSetting] = &[
     setting("T=1", SamplingParams::NEUTRAL),
     setting("T=0.7", SamplingParams { temperature: 0.7, ..SamplingParams::NEUTRAL }),

@@ -31,7 +31,6 @@ pub struct ServerApi {
     pub(super) check: fn(&HttpServer) -> Result<()>,
     /// The name of the model, if requests must contain it.
     pub(super) model: fn(&HttpServer) -> Result<Option<String>>,
-    /// The body of a request.
     pub(super) request: fn(&HttpServer, &CompletionRequest<'_>) -> Value,
     /// The completion in an answer.
     pub(super) answer: fn(&Value) -> Result<ServerCompletion>,
@@ -95,11 +94,9 @@ pub(super) struct LogprobsApi {
     pub(super) in_turn: bool,
     /// The token that answers must consist of, if other tokens would be reported differently.
     pub(super) begin: fn(&HttpServer) -> Result<Option<Token>>,
-    /// The body of a request.
     pub(super) request: fn(&HttpServer, &LogprobsRequest<'_>) -> Value,
     /// The log-probabilities in an answer, in the order of the prefixes.
     pub(super) answer: fn(&Value) -> Result<Vec<TopLogprobs>>,
-    /// The tokens of a text.
     pub(super) encode: fn(&HttpServer, &str) -> Result<Vec<Token>>,
 }
 

@@ -19,11 +19,9 @@ const MAX_ANSWER: u64 = 64 << 20;
 const CONNECT: Duration = Duration::from_secs(20);
 const ANSWER: Duration = Duration::from_secs(600);
 
-/// A server.
 #[derive(Debug)]
 pub(super) struct HttpServer {
     pub(super) url: String,
-    /// The name of its model.
     pub(super) model: Option<String>,
     key: Option<String>,
     agent: Agent,

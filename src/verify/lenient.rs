@@ -20,7 +20,6 @@ use crate::tree::{Draft, DraftShape};
 const LENIENCE: Param =
     Param::number("lenience", 0.5, 0.01..=1.0, "factor on the draft's probability; 1 is exact");
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "lenient",
     aliases: &["lenience"],

@@ -93,7 +93,6 @@ pub(super) struct AuditArgs {
     sampling: SamplingArgs,
 }
 
-/// Parses a level.
 fn level(text: &str) -> Result<f64, String> {
     let level = text.parse::<f64>().ok().filter(|level| (1e-12..=0.5).contains(level));
     level.ok_or_else(|| "allowed is a number from 1e-12 to 0.5".to_owned())
@@ -103,13 +102,11 @@ fn rules() -> PossibleValuesParser {
     AcceptanceRule::ALL.map(AcceptanceRule::verifier).into()
 }
 
-/// Parses a gap of logits.
 fn tie(text: &str) -> Result<f64, String> {
     let gap = text.parse::<f64>().ok().filter(|gap| (0.0..=100.0).contains(gap));
     gap.ok_or_else(|| "allowed is a number from 0 to 100".to_owned())
 }
 
-/// Runs the command.
 pub(super) fn run(args: &AuditArgs) -> Result<()> {
     if args.num_speculative_tokens.iter().any(|k| !(1..=64).contains(k)) {
         bail!("--num-speculative-tokens: allowed are numbers from 1 to 64");
@@ -167,7 +164,6 @@ struct Audited {
 }
 
 impl AuditArgs {
-    /// The source of the target's distributions.
     fn scorer(&self) -> Result<Scorer> {
         #[cfg(feature = "serve")]
         if let Some(scoring) = self.server.scoring() {

@@ -41,12 +41,10 @@ impl SeedPairs {
         pairs
     }
 
-    /// Whether there are any.
     pub(super) fn any(&self) -> bool {
         self.pairs > 0
     }
 
-    /// The comparison in words.
     pub(super) fn sentence(&self) -> String {
         let first = self.first_difference;
         let first = first.map(|at| format!("; the first difference is at position {at}"));

@@ -71,7 +71,6 @@ fn apis() -> PossibleValuesParser {
 }
 
 impl AuditedServer {
-    /// Whether there is a server.
     pub(super) fn is_named(&self) -> bool {
         self.url.is_some()
     }

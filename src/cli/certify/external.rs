@@ -56,7 +56,6 @@ pub(super) struct ExternalArgs {
     time_limit: f64,
 }
 
-/// Parses a precision.
 fn precision(text: &str) -> Result<ExternalPrecision, String> {
     match text {
         "f64" => Ok(ExternalPrecision::F64),
@@ -65,7 +64,6 @@ fn precision(text: &str) -> Result<ExternalPrecision, String> {
     }
 }
 
-/// Parses a time limit.
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
     seconds.ok_or_else(|| "allowed is a number of seconds from 0.01 to 86400".to_owned())

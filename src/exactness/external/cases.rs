@@ -143,7 +143,6 @@ const CASES: &[CaseSpec] = &[
 pub(super) struct RoundCase {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// Whether both models give every token a positive probability.
     pub(super) soft: bool,
     pub(super) k: usize,
     /// p after every sequence of at most K tokens.

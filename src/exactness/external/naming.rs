@@ -13,7 +13,6 @@ use crate::exactness::mutants;
 /// Distributions of enumerated verifiers that differ by less count as equal.
 const SAME: f64 = 1e-9;
 
-/// A known-wrong verifier.
 pub(super) struct KnownWrong {
     pub(super) name: &'static str,
     pub(super) imitates: &'static str,

@@ -100,7 +100,6 @@ pub(super) const RIGHT_BLOCKS: [Mutant; 2] = [
     Mutant { name: "right_traversal", case: BLOCK_CASE, verifier: &Traversal, ..RIGHT },
 ];
 
-/// The wrong block verifiers.
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "block_residual_without_w",

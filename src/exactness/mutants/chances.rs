@@ -163,7 +163,6 @@ impl Chance for Coarse<'_> {
 
 const SEEDED: Case = Case { seeded: true, ..CASE };
 
-/// The wrong uses of randomness.
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "accept_uniform_reused_for_residual",

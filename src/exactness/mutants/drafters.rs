@@ -203,7 +203,6 @@ pub(super) const RIGHT_RACE: Mutant = Mutant {
 
 const NUCLEUS: SamplingParams = SamplingParams { top_p: 0.7, ..SamplingParams::NEUTRAL };
 
-/// The wrong drafters.
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "q_row_off_by_one",

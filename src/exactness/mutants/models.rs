@@ -178,7 +178,6 @@ const PENALISED: Case = Case {
     ..CASE
 };
 
-/// The wrong targets.
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "bonus_row_not_warped",

@@ -114,7 +114,6 @@ fn both(q: &Dist, x: Token, r: &Dist, y: Token) -> f64 {
 /// each; given that 0 won, with 7/12 and 5/12.
 const FIXTURE: Case = Case { seeded: true, ..on_paper(&[0.2, 0.3, 0.5], &[0.6, 0.1, 0.3]) };
 
-/// The wrong uses of noise.
 pub(super) const MUTANTS: &[Mutant] = &[Mutant {
     name: "residual_reuses_draft_noise",
     imitates: "the noise that drew a rejected token draws its correction",

@@ -6,7 +6,6 @@ use crate::sampling::SamplingParams;
 const COOL: SamplingParams = SamplingParams { temperature: 0.7, ..SamplingParams::NEUTRAL };
 const TOP_2: SamplingParams = SamplingParams { top_k: 2, ..SamplingParams::NEUTRAL };
 
-/// The wrong samplers.
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "target_temperature_ignored",

@@ -168,7 +168,6 @@ const FILTERED: Case = Case { target: TOP_2, draft: TOP_2, ..CASE };
 pub(super) const RIGHT_LOOP: Mutant =
     Mutant { name: "right_verifier_loop", verifier: &PLAIN_LOOP, ..RIGHT };
 
-/// The wrong verifiers.
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "correction_from_p",

@@ -37,7 +37,6 @@ fn restricted(full: &Dist) -> Dist {
 pub(super) const RIGHT_INTERSECTION: Mutant =
     Mutant { name: "right_intersection", case: CASE_OF_WORDS, ..RIGHT };
 
-/// The wrong distributions.
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "intersection_q_unrestricted",
