@@ -83,16 +83,11 @@ impl ExactnessCell {
         matches!(self.place, Place::Named(_))
     }
 
-    /// Whether the length policy makes decisions.
-    pub(super) fn adapts(&self) -> bool {
-        self.method.adapts()
-    }
-
     /// Whether a length policy other than `fixed` should end some drafts before K: K is at least 2,
     /// the draft's distributions are not one-hot, and the enumeration is long enough to learn from.
     pub(super) fn may_stop(&self) -> bool {
         let walked = self.claims() && !self.method.is_coupled();
-        walked && self.adapts() && self.k >= 2 && self.method.proposer.draws_chains()
+        walked && self.method.adapts() && self.k >= 2 && self.method.proposer.draws_chains()
     }
 
     /// Whether the method claims the target's distribution with this sampling setting. A verifier

@@ -66,6 +66,20 @@ impl HttpServer {
         read.map_err(|no_answer| no_answer.why)
     }
 
+    /// What `read` finds in the answer to a request.
+    pub(super) fn ask<T>(
+        &self,
+        path: &str,
+        body: &Value,
+        read: fn(&Value) -> Result<T>,
+    ) -> Result<T> {
+        let answer = self.post(path, body)?;
+        read(&answer).map_err(|error| {
+            let text = answer.to_string().chars().take(200).collect::<String>();
+            anyhow!("{error:#}; the answer begins with {}", crate::shown::line(&text))
+        })
+    }
+
     /// The answer to a request.
     pub(super) fn post(&self, path: &str, body: &Value) -> Result<Value> {
         let body = body.to_string();
