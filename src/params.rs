@@ -313,8 +313,12 @@ impl Params {
 
     /// The settings as in tables: `key=value`, separated by spaces.
     pub fn words(&self) -> String {
+        self.joined(" ")
+    }
+
+    fn joined(&self, gap: &str) -> String {
         let set = self.iter().map(|(key, value)| format!("{key}={value}"));
-        set.collect::<Vec<_>>().join(" ")
+        set.collect::<Vec<_>>().join(gap)
     }
 
     /// The same settings without one.
@@ -334,14 +338,6 @@ impl Params {
         self.0.get(param.key).cloned().or_else(|| param.default())
     }
 
-    /// A setting that is a count and may be absent.
-    pub fn optional_count(&self, param: &Param) -> Option<usize> {
-        match self.get(param)? {
-            Value::Count(n) => Some(n),
-            Value::Number(_) | Value::Text(_) => None,
-        }
-    }
-
     /// A setting that is a number and may be absent.
     pub fn optional_number(&self, param: &Param) -> Option<f64> {
         self.get(param)?.number()
@@ -349,7 +345,10 @@ impl Params {
 
     /// A setting that is a count and has a default.
     pub fn count(&self, param: &Param) -> usize {
-        self.optional_count(param).unwrap_or_default()
+        match self.get(param) {
+            Some(Value::Count(n)) => n,
+            _ => 0,
+        }
     }
 
     /// A setting that is a number and has a default.
@@ -370,10 +369,6 @@ impl Params {
 
 impl fmt::Display for Params {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, (key, value)) in self.iter().enumerate() {
-            let gap = if i > 0 { ";" } else { "" };
-            write!(f, "{gap}{key}={value}")?;
-        }
-        Ok(())
+        f.write_str(&self.joined(";"))
     }
 }
