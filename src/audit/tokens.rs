@@ -1,6 +1,6 @@
 //! Bets on tokens whose distributions are known, from any source.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use super::bet::{Bet, is_kept};
 use super::bugs::BUGS;
@@ -97,8 +97,7 @@ impl TokenAudit {
             match &mut *bet {
                 EitherBet::Known((bug, bet)) => {
                     for (at, seen) in seen.iter().enumerate() {
-                        let seen = seen.get().and_then(|seen| seen[*bug]);
-                        seen.inspect(|seen| bet.place(begin + at, seen, ended(at)));
+                        seen[*bug].inspect(|seen| bet.place(begin + at, seen, ended(at)));
                     }
                 }
                 EitherBet::Learnt(bet) => {
@@ -134,9 +133,8 @@ impl TokenAudit {
         part: &[Token],
         dists: &SequenceDists,
         before: Option<&PreviousDists>,
-    ) -> Vec<OnceLock<Vec<Option<BugAtToken>>>> {
-        let seen = part.iter().map(|_| OnceLock::new()).collect::<Vec<_>>();
-        (self.threads.0)(part.len(), &|at| {
+    ) -> Vec<Vec<Option<BugAtToken>>> {
+        self.threads.map(part.len(), |at| {
             let number = self.tokens + at;
             let mut chance = self.chance.clone();
             chance.begin_round(number as u64);
@@ -144,10 +142,8 @@ impl TokenAudit {
             let drawn = is_kept(number, number + 1).then(|| chance.uniform(site));
             let position = PositionMasses::of(&dists.position(at, before));
             let bugs = self.bets.iter().map(|bet| (bet.bug.distribution)(&position));
-            let bugs = bugs.map(|dist| dist.map(|dist| dist.at(part[at], &position, drawn)));
-            seen[at].get_or_init(|| bugs.collect());
-        });
-        seen
+            bugs.map(|dist| dist.map(|dist| dist.at(part[at], &position, drawn))).collect()
+        })
     }
 
     /// Ends the sequence.
