@@ -46,7 +46,7 @@ impl Verifier for SpecHub {
             let children = fork.children().collect::<Vec<_>>();
             match children[..] {
                 [first, second] => choose(fork, [first, second], chance),
-                _ => rejection::choose(fork, chance),
+                _ => rejection::choose(fork, 1.0, chance),
             }
         })
     }

@@ -189,7 +189,11 @@ impl CaseSpec {
                     q.insert(sequence.clone(), of(&*draft)?);
                 }
             }
-            sequences = sequences.iter().flat_map(|sequence| longer(sequence, vocab)).collect();
+            let longer = |sequence: &Vec<Token>| {
+                let sequence = sequence.clone();
+                (0..vocab as Token).map(move |token| [&sequence[..], &[token]].concat())
+            };
+            sequences = sequences.iter().flat_map(longer).collect();
         }
         let expected = target_distribution(&target, &sampler, &pair.prompt, k + 1)?;
         let &Self { name, about, soft, .. } = self;
@@ -242,14 +246,6 @@ fn mixed(number: u64) -> u64 {
 /// A number from 0.02 to 1.
 fn unit(number: u64) -> f64 {
     0.02 + 0.98 * (mixed(number) % 10_000) as f64 / 9_999.0
-}
-
-/// The sequence extended by each token.
-pub(super) fn longer(
-    sequence: &[Token],
-    vocab: usize,
-) -> impl Iterator<Item = Vec<Token>> + use<'_> {
-    (0..vocab as Token).map(move |token| [sequence, &[token]].concat())
 }
 
 impl RoundCase {
