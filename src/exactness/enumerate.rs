@@ -17,7 +17,7 @@ use super::joint::JointDistribution;
 use super::probe::{Probe, Tally, TargetPass};
 use crate::chance::{Chance, Exhaustive};
 use crate::clock::{Clock, VirtualClock, VirtualCosts, Who};
-use crate::decode::{Evaluated, Generation, Outcome, Proposal};
+use crate::decode::{Evaluated, Generation, Outcome, Proposal, prefill};
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::{KvCache, LanguageModel, evaluate_one};
@@ -91,9 +91,7 @@ fn walk_within<'a>(
 ) -> Result<Enumeration, Error> {
     let clock = VirtualClock::new(VirtualCosts::default());
     let mut found = Enumeration::default();
-    if let Some(work) = generation.prefill(&clock)? {
-        evaluate_one(target, work)?;
-    }
+    prefill(&mut generation, target, &clock)?;
     let mut frontier = BTreeMap::new();
     frontier.insert(state(&mut generation)?, (1.0, 0, generation));
     while let Some((_, (mass, round, mut begun))) = next_state(&mut frontier, most) {

@@ -2,10 +2,10 @@
 
 use super::methods::Combination;
 use crate::clock::{VirtualClock, VirtualCosts};
-use crate::decode::{Generation, MethodSpec, StopRules};
+use crate::decode::{Generation, MethodSpec, StopRules, prefill};
 use crate::distribution::Token;
 use crate::error::Error;
-use crate::model::{LanguageModel, evaluate_one};
+use crate::model::LanguageModel;
 use crate::registry::{Class, Entry};
 use crate::sampling::SamplingParams;
 use crate::verify::{BuildVerifier, VERIFIERS};
@@ -46,8 +46,6 @@ pub(super) fn prefilled<'a>(
 ) -> Result<Generation<'a>, Error> {
     let (method, stop) = (spec.build(Some(draft))?, StopRules::max_tokens(tokens));
     let mut generation = Generation::new(target, method, prompt, stop, None)?;
-    if let Some(work) = generation.prefill(&VirtualClock::new(VirtualCosts::default()))? {
-        evaluate_one(target, work)?;
-    }
+    prefill(&mut generation, target, &VirtualClock::new(VirtualCosts::default()))?;
     Ok(generation)
 }
