@@ -91,9 +91,11 @@ impl ChainCase<'_> {
         if k == 0 || w == 0.0 {
             return Ok(0.0);
         }
-        let target = self.target_row(&sequence)?;
+        let prompt_len = self.prompt.len();
+        let target = row(self.target, self.target_sampler, prompt_len, &sequence)?;
+        let target = target.into_iter().collect::<BTreeMap<_, _>>();
         let mut expected = 0.0;
-        for (token, q) in self.draft_row(&sequence)? {
+        for (token, q) in row(self.draft, self.draft_sampler, prompt_len, &sequence)? {
             if ends.contains(&token) {
                 continue;
             }
@@ -102,14 +104,5 @@ impl ChainCase<'_> {
             expected += q * (w + self.walk(sequence, k - 1, rule, w, ends)?);
         }
         Ok(expected)
-    }
-
-    fn target_row(&self, sequence: &[Token]) -> Result<BTreeMap<Token, f64>, Error> {
-        let dist = row(self.target, self.target_sampler, self.prompt.len(), sequence)?;
-        Ok(dist.into_iter().collect())
-    }
-
-    fn draft_row(&self, sequence: &[Token]) -> Result<Vec<(Token, f64)>, Error> {
-        row(self.draft, self.draft_sampler, self.prompt.len(), sequence)
     }
 }
