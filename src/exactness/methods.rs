@@ -10,7 +10,7 @@ use crate::params::Params;
 use crate::registry::{Entry, UnknownName};
 use crate::sampling::SamplingParams;
 use crate::tree::{DraftShape, Siblings};
-use crate::verify::{BuildVerifier, VERIFIERS, Verifier};
+use crate::verify::{BuildVerifier, VERIFIERS};
 
 /// Settings by key.
 pub(super) type KeyValues = &'static [(&'static str, &'static str)];
@@ -171,11 +171,6 @@ impl Combination {
         format!("{}+{}+{}", self.verifier.name(), self.proposer.name(), self.length.name())
     }
 
-    /// All settings that differ from the defaults.
-    fn params(&self) -> Params {
-        set(set(self.verifier.params(), self.proposer.settings), self.length.settings)
-    }
-
     /// The method as in a configuration, with drafts of `k` tokens, or trees of `k` levels.
     pub(super) fn spec(&self, k: usize, sampling: SamplingParams) -> MethodSpec {
         MethodSpec {
@@ -184,7 +179,7 @@ impl Combination {
             length: self.length.entry.name.to_owned(),
             num_speculative_tokens: k,
             sampling,
-            params: self.params(),
+            params: set(set(self.verifier.params(), self.proposer.settings), self.length.settings),
         }
     }
 
@@ -202,14 +197,11 @@ impl Combination {
         methods.iter().find(same).is_some_and(|first| first.length.name() == self.length.name())
     }
 
-    fn built(&self) -> Box<dyn Verifier> {
-        (self.verifier.entry.build.make)(&self.verifier.params())
-    }
-
     /// Whether drafts share the verifier's noise. Such a method is sampled, because enumeration
     /// treats draws as independent.
     pub(super) fn is_coupled(&self) -> bool {
-        let races = self.built().coupling().is_some();
+        let verifier = (self.verifier.entry.build.make)(&self.verifier.params());
+        let races = verifier.coupling().is_some();
         let drawn = |shape: DraftShape| shape.sampled && shape.only(&[Siblings::Independent]);
         races && self.proposer.shape().is_some_and(drawn)
     }
