@@ -8,9 +8,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::{CASE, Case, Mutant, RIGHT, drafters};
+use super::{CASE, Case, Mutant, RIGHT, RIGHT_RACE};
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::{Dist, Token};
+
+/// The round number of draws without a round.
+const ANY_ROUND: u64 = (1 << 63) - 1;
 
 /// A source of randomness that misuses another one in the ways that its fields name.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub(super) struct Altered<'c> {
     pub(super) coarse: bool,
     /// Whether the noise of a race depends on the round as well as the position.
     pub(super) drifts: bool,
+    /// The position of the first node, if draft tokens are drawn at addresses without a round.
+    pub(super) position: Option<usize>,
     /// Whether draft tokens and corrections race with noise keyed by round and node.
     pub(super) races: bool,
 }
@@ -31,7 +36,8 @@ pub(super) struct Altered<'c> {
 impl<'c> Altered<'c> {
     /// No misuse.
     pub(super) fn none(inner: &'c mut dyn Chance) -> Self {
-        Self { inner, round: 0, readdressed: None, coarse: false, drifts: false, races: false }
+        let (readdressed, position) = (None, None);
+        Self { inner, round: 0, readdressed, coarse: false, drifts: false, position, races: false }
     }
 
     fn site(&self, site: Site) -> Site {
@@ -56,6 +62,13 @@ impl Chance for Altered<'_> {
     fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
         if self.races && matches!(site.purpose, Purpose::Draft | Purpose::Residual) {
             return self.inner.race((self.round as usize) << 20 | site.node, 0..1, dist);
+        }
+        if let Some(position) = self.position {
+            self.inner.begin_round(ANY_ROUND);
+            let site = Site { node: position + site.node, ..site };
+            let token = self.inner.categorical(site, dist);
+            self.inner.begin_round(self.round);
+            return token;
         }
         let (site, coarse) = (self.site(site), self.coarse.then(|| coarse_dist(dist)));
         self.inner.categorical(site, coarse.as_ref().unwrap_or(dist))
@@ -176,6 +189,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "race_keyed_by_round",
         imitates: "the noise of a position depends on the round that reaches it",
         seeded: |inner| Box::new(Altered { drifts: true, ..Altered::none(inner) }),
-        ..drafters::RIGHT_RACE
+        ..RIGHT_RACE
     },
 ];

@@ -28,11 +28,11 @@ use super::closed::Rule;
 use super::enumerate::{WrapCache, WrapChance, straight};
 use super::reference::draft_model;
 use crate::distribution::Token;
-use crate::draft::{MakeDrafter, ModelDrafter};
+use crate::draft::{MakeDrafter, ModelDrafter, PromptLookup};
 use crate::error::Error;
 use crate::model::{LanguageModel, Toy, ToyPair};
 use crate::sampling::SamplingParams;
-use crate::verify::{Rejection, Verifier};
+use crate::verify::{Gumbel, Rejection, Verifier};
 
 /// The prompt of every case. It contains a repetition, so that lookups find something.
 pub(super) const PROMPT: &[Token] = &[0, 1, 0];
@@ -136,6 +136,15 @@ const RIGHT: Mutant = Mutant {
     cache: |cache| cache,
 };
 
+/// A correct method of class P: looked-up drafts and a race of the target.
+const RIGHT_RACE: Mutant = Mutant {
+    name: "right_race",
+    case: Case { rule: None, ..CASE },
+    drafter: |_| Ok(Box::new(PromptLookup { max: 3, min: 1, leftmost: false })),
+    verifier: &Gumbel { lists: 1 },
+    ..RIGHT
+};
+
 /// Production code in place of mutants.
 const CONTROLS: &[Mutant] = &[
     RIGHT,
@@ -145,7 +154,7 @@ const CONTROLS: &[Mutant] = &[
     blocks::RIGHT_BLOCKS[0],
     blocks::RIGHT_BLOCKS[1],
     drafters::RIGHT_TREE,
-    drafters::RIGHT_RACE,
+    RIGHT_RACE,
     models::RIGHT_ROWS,
     vocabularies::RIGHT_INTERSECTION,
 ];
