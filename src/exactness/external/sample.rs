@@ -51,19 +51,12 @@ impl SampledChance<'_> {
         last
     }
 
-    fn decide(&mut self, weights: Option<&[f64]>) -> Result<(usize, f64), Error> {
-        if self.draws >= MOST_DRAWS {
-            return Err(Error::input(format!(
-                "it draws more than {MOST_DRAWS} numbers in a round"
-            )));
-        }
-        match weights {
-            Some(weights) => Ok((self.index(Purpose::Residual, weights, total(weights)?), 0.0)),
-            None => Ok((0, self.unit(Purpose::Accept))),
-        }
-    }
-
-    fn noted<T>(&mut self, found: Result<T, Error>) -> Result<T, Error> {
+    /// A draw, if there may be more of them in this round. Notes the first error.
+    fn limited<T>(&mut self, draw: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        let found = match self.draws {
+            ..MOST_DRAWS => draw(self),
+            _ => Err(Error::input(format!("it draws more than {MOST_DRAWS} numbers in a round"))),
+        };
         if let Err(error) = &found {
             self.refused.get_or_insert(error.clone());
         }
@@ -73,13 +66,11 @@ impl SampledChance<'_> {
 
 impl ExternalChance for SampledChance<'_> {
     fn choose(&mut self, weights: &[f64]) -> Result<usize, Error> {
-        let found = self.decide(Some(weights)).map(|(index, _)| index);
-        self.noted(found)
+        self.limited(|chance| Ok(chance.index(Purpose::Residual, weights, total(weights)?)))
     }
 
     fn uniform(&mut self) -> Result<f64, Error> {
-        let found = self.decide(None).map(|(_, unit)| unit);
-        self.noted(found)
+        self.limited(|chance| Ok(chance.unit(Purpose::Accept)))
     }
 }
 
