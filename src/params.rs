@@ -241,33 +241,32 @@ impl Param {
     /// # Errors
     /// If the setting does not allow this value.
     pub fn check(&self, value: &Value) -> Result<Value, BadParam> {
-        let sound = match (self.kind, value) {
+        match (self.kind, value) {
             (ParamKind::Count { least, most, .. }, Value::Count(n))
                 if (least..=most).contains(n) =>
             {
-                value.clone()
+                Ok(value.clone())
             }
             (ParamKind::Number { least, most, .. }, Value::Number(x))
                 if (least..=most).contains(x) =>
             {
-                value.clone()
+                Ok(value.clone())
             }
-            (ParamKind::Number { .. }, Value::Count(n)) => self.check(&Value::Number(*n as f64))?,
+            (ParamKind::Number { .. }, Value::Count(n)) => self.check(&Value::Number(*n as f64)),
             (ParamKind::Choice { names, .. }, Value::Text(name)) if names.contains(&&**name) => {
-                value.clone()
+                Ok(value.clone())
             }
             // A string may look like a number, such as the shape of a one-level tree.
-            (ParamKind::Text { .. } | ParamKind::File, value) => Value::Text(value.to_string()),
+            (ParamKind::Text { .. } | ParamKind::File, value) => Ok(Value::Text(value.to_string())),
             (kind, value) => {
                 let value = match (kind, value) {
                     // A whole number that is not a `Count` had a decimal point.
                     (ParamKind::Count { .. }, Value::Number(x)) => format!("{x:?}"),
                     _ => value.to_string(),
                 };
-                return Err(BadParam { key: self.key, value, allowed: self.allowed() });
+                Err(BadParam { key: self.key, value, allowed: self.allowed() })
             }
-        };
-        Ok(sound)
+        }
     }
 
     /// Whether `name` is the key or an alias of this setting.
