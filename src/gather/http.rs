@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use serde_json::Value;
 use ureq::http::Response;
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, RequestBuilder};
 
 /// Maximum number of attempts for a request, and the first pause between two; it doubles each time.
 const MAX_ATTEMPTS: u32 = 6;
@@ -86,23 +86,20 @@ impl HttpServer {
         with_retries(|| read_json(self.send(path, Some(&body))?))
     }
 
+    fn authorised<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
+        match &self.key {
+            Some(key) => request.header("Authorization", format!("Bearer {key}")),
+            None => request,
+        }
+    }
+
     fn send(&self, path: &str, body: Option<&str>) -> Result<Response<Body>, NoAnswer> {
         let url = format!("{}{path}", self.url);
-        let key = self.key.as_ref().map(|key| format!("Bearer {key}"));
         let sent = match body {
-            None => {
-                let request = self.agent.get(&url);
-                match &key {
-                    Some(key) => request.header("Authorization", key).call(),
-                    None => request.call(),
-                }
-            }
+            None => self.authorised(self.agent.get(&url)).call(),
             Some(body) => {
                 let request = self.agent.post(&url).header("Content-Type", "application/json");
-                match &key {
-                    Some(key) => request.header("Authorization", key).send(body),
-                    None => request.send(body),
-                }
+                self.authorised(request).send(body)
             }
         };
         let response = sent.map_err(|error| NoAnswer { why: error.into(), again: Some(None) })?;

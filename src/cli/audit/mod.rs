@@ -125,7 +125,7 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
         (Some(file), Some(sequences)) => args.audit(file, sequences, &scorer)?,
         _ => Vec::new(),
     };
-    let pairs = plain.as_ref().map(|plain| SeedPairs::of(&own, plain)).filter(SeedPairs::any);
+    let pairs = plain.as_ref().and_then(|plain| SeedPairs::of(&own, plain));
     let limits = AuditLimits { level: args.level, tie: args.tie };
     let verdicts = SamplingVerdict::of(&found, &floor, limits);
     let planted = match (planted, &scorer) {
