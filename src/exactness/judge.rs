@@ -171,10 +171,8 @@ fn vacuous(cell: &ExactnessCell, tally: &Tally) -> Option<String> {
 fn expected_length(cell: &ExactnessCell, parts: &Parts) -> Result<Option<f64>, Error> {
     let rule = Rule::of(cell.method.verifier.entry.name);
     let chain = cell.method.proposer.entry.name == "model";
-    match rule.filter(|_| chain && !cell.method.adapts()) {
-        Some(rule) => Ok(Some(parts.chain().expected_emitted(rule, cell.k)?)),
-        None => Ok(None),
-    }
+    let rule = rule.filter(|_| chain && !cell.method.adapts());
+    rule.map(|rule| parts.chain().expected_emitted(rule, cell.k)).transpose()
 }
 
 fn wrong_length(found: &Enumeration, expected: f64) -> Option<String> {
