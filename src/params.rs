@@ -241,33 +241,32 @@ impl Param {
     /// # Errors
     /// If the setting does not allow this value.
     pub fn check(&self, value: &Value) -> Result<Value, BadParam> {
-        let sound = match (self.kind, value) {
+        match (self.kind, value) {
             (ParamKind::Count { least, most, .. }, Value::Count(n))
                 if (least..=most).contains(n) =>
             {
-                value.clone()
+                Ok(value.clone())
             }
             (ParamKind::Number { least, most, .. }, Value::Number(x))
                 if (least..=most).contains(x) =>
             {
-                value.clone()
+                Ok(value.clone())
             }
-            (ParamKind::Number { .. }, Value::Count(n)) => self.check(&Value::Number(*n as f64))?,
+            (ParamKind::Number { .. }, Value::Count(n)) => self.check(&Value::Number(*n as f64)),
             (ParamKind::Choice { names, .. }, Value::Text(name)) if names.contains(&&**name) => {
-                value.clone()
+                Ok(value.clone())
             }
             // A string may look like a number, such as the shape of a one-level tree.
-            (ParamKind::Text { .. } | ParamKind::File, value) => Value::Text(value.to_string()),
+            (ParamKind::Text { .. } | ParamKind::File, value) => Ok(Value::Text(value.to_string())),
             (kind, value) => {
                 let value = match (kind, value) {
                     // A whole number that is not a `Count` had a decimal point.
                     (ParamKind::Count { .. }, Value::Number(x)) => format!("{x:?}"),
                     _ => value.to_string(),
                 };
-                return Err(BadParam { key: self.key, value, allowed: self.allowed() });
+                Err(BadParam { key: self.key, value, allowed: self.allowed() })
             }
-        };
-        Ok(sound)
+        }
     }
 
     /// Whether `name` is the key or an alias of this setting.
@@ -313,8 +312,12 @@ impl Params {
 
     /// The settings as in tables: `key=value`, separated by spaces.
     pub fn words(&self) -> String {
+        self.joined(" ")
+    }
+
+    fn joined(&self, gap: &str) -> String {
         let set = self.iter().map(|(key, value)| format!("{key}={value}"));
-        set.collect::<Vec<_>>().join(" ")
+        set.collect::<Vec<_>>().join(gap)
     }
 
     /// The same settings without one.
@@ -334,14 +337,6 @@ impl Params {
         self.0.get(param.key).cloned().or_else(|| param.default())
     }
 
-    /// A setting that is a count and may be absent.
-    pub fn optional_count(&self, param: &Param) -> Option<usize> {
-        match self.get(param)? {
-            Value::Count(n) => Some(n),
-            Value::Number(_) | Value::Text(_) => None,
-        }
-    }
-
     /// A setting that is a number and may be absent.
     pub fn optional_number(&self, param: &Param) -> Option<f64> {
         self.get(param)?.number()
@@ -349,7 +344,10 @@ impl Params {
 
     /// A setting that is a count and has a default.
     pub fn count(&self, param: &Param) -> usize {
-        self.optional_count(param).unwrap_or_default()
+        match self.get(param) {
+            Some(Value::Count(n)) => n,
+            _ => 0,
+        }
     }
 
     /// A setting that is a number and has a default.
@@ -370,10 +368,6 @@ impl Params {
 
 impl fmt::Display for Params {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, (key, value)) in self.iter().enumerate() {
-            let gap = if i > 0 { ";" } else { "" };
-            write!(f, "{gap}{key}={value}")?;
-        }
-        Ok(())
+        f.write_str(&self.joined(";"))
     }
 }

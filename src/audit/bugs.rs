@@ -78,11 +78,7 @@ pub const BUGS: &[KnownBug] = &[
         name: "lenient",
         summary: "a drafted token is accepted with probability min(1, 2 p/q)",
         seen: "SGLang, speculative_accept_threshold_acc",
-        distribution: |dists| {
-            let (target, draft) = dists.pair()?;
-            let accepted = zip(target, draft, |p, q| q.min(2.0 * p));
-            Some(BugDistribution::corrected_by(accepted, dists.residual.as_deref()))
-        },
+        distribution: |dists| accepted_with(dists, |p, q| q.min(2.0 * p)),
     },
     KnownBug {
         name: "correction_from_target",
@@ -96,13 +92,13 @@ pub const BUGS: &[KnownBug] = &[
         name: "accepts_where_p_exceeds_q",
         summary: "a drafted token is accepted exactly if p >= q, without a draw",
         seen: "-",
-        distribution: |dists| accepted_if(dists, |p, q| p >= q),
+        distribution: |dists| accepted_with(dists, |p, q| if p >= q { q } else { 0.0 }),
     },
     KnownBug {
         name: "accepts_above_half",
         summary: "a drafted token is accepted exactly if p/q > 1/2, without a draw",
         seen: "-",
-        distribution: |dists| accepted_if(dists, |p, q| p > 0.5 * q),
+        distribution: |dists| accepted_with(dists, |p, q| if p > 0.5 * q { q } else { 0.0 }),
     },
     KnownBug {
         name: "drops_low_confidence",
@@ -257,10 +253,10 @@ fn warmed(dist: &[f64], factor: f64) -> Option<BugDistribution> {
         .map(BugDistribution::Everywhere)
 }
 
-/// A condition instead of a draw decides which drafted tokens are accepted.
-fn accepted_if(dists: &PositionMasses, accepts: fn(f64, f64) -> bool) -> Option<BugDistribution> {
+/// A drafted token is drawn and accepted with this probability, by its p and q.
+fn accepted_with(dists: &PositionMasses, kept: fn(f64, f64) -> f64) -> Option<BugDistribution> {
     let (target, draft) = dists.pair()?;
-    let accepted = zip(target, draft, |p, q| if accepts(p, q) { q } else { 0.0 });
+    let accepted = zip(target, draft, kept);
     Some(BugDistribution::corrected_by(accepted, dists.residual.as_deref()))
 }
 

@@ -99,12 +99,10 @@ impl SequenceDists {
                 return Err(Error::input(why));
             }
         }
-        match tokens.iter().find(|&&token| token as usize >= vocab) {
-            Some(token) => {
-                let why = format!("token {token} lies outside the vocabulary of {vocab} tokens");
-                Err(Error::input(why))
-            }
-            None => Ok(()),
+        if let Some(token) = tokens.iter().find(|&&token| token as usize >= vocab) {
+            let why = format!("token {token} lies outside the vocabulary of {vocab} tokens");
+            return Err(Error::input(why));
         }
+        Ok(())
     }
 }

@@ -31,7 +31,6 @@ pub struct LearntBet {
 const BEFORE: f64 = 2.0;
 
 impl LearntBet {
-    /// A bet before the first token.
     pub(super) fn new(bug: &'static UnknownBug) -> Self {
         Self {
             bug,

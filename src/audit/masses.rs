@@ -6,17 +6,11 @@ use crate::distribution::Dist;
 /// The distributions of [`PositionDists`], each as the probabilities of all tokens.
 #[derive(Debug, Clone)]
 pub struct PositionMasses {
-    /// The target's.
     pub(super) target: Vec<f64>,
-    /// The target's without processors.
     pub(super) raw_target: Option<Vec<f64>>,
-    /// The target's at the previous position.
     pub(super) before: Option<Vec<f64>>,
-    /// The draft model's.
     pub(super) draft: Option<Vec<f64>>,
-    /// The draft model's at the previous position.
     pub(super) draft_before: Option<Vec<f64>>,
-    /// The draft model's without processors.
     pub(super) raw_draft: Option<Vec<f64>>,
     /// norm((p − q)⁺); none without a draft model, and where p = q.
     pub(super) residual: Option<Vec<f64>>,
@@ -70,7 +64,6 @@ pub(super) fn sum_of(p: &[f64], q: &[f64], value: impl Fn(f64, f64) -> f64) -> f
     lanes.into_iter().chain(rest).sum()
 }
 
-/// The sum over all tokens.
 pub(super) fn sum(masses: &[f64]) -> f64 {
     sum_of(masses, masses, |mass, _| mass)
 }
@@ -98,7 +91,6 @@ pub(super) fn argmax(masses: &[f64]) -> usize {
     masses.iter().copied().enumerate().fold((0, f64::NEG_INFINITY), largest).0
 }
 
-/// The distribution with all probability on one token.
 pub(super) fn one_hot(vocab: usize, token: usize) -> Vec<f64> {
     let mut dist = vec![0.0; vocab];
     dist[token] = 1.0;

@@ -9,7 +9,6 @@
 
 use super::masses::support;
 
-/// The distribution of a residual drawn with the noise of the draft.
 pub(super) fn residual_with_noise_of_draft(residual: &[f64], draft: &[f64]) -> Vec<f64> {
     let arrivals = support(residual).map(|(token, r)| (draft[token] / r, token as u32, r));
     let mut arrivals = arrivals.collect::<Vec<_>>();

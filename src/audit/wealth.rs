@@ -16,18 +16,12 @@ pub(super) fn strength(at: usize) -> f64 {
 }
 
 /// The wealth of a bet on one bug.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Wealth {
     logs: [f64; STRENGTHS],
     least: [f64; STRENGTHS],
     /// The logarithm of the largest wealth so far of a bet that is split over all strengths.
     best: f64,
-}
-
-impl Default for Wealth {
-    fn default() -> Self {
-        Self { logs: [0.0; STRENGTHS], least: [0.0; STRENGTHS], best: 0.0 }
-    }
 }
 
 impl Wealth {
@@ -65,7 +59,6 @@ impl Wealth {
     }
 }
 
-/// Converts a natural logarithm to base 10.
 pub(super) fn log10(natural: f64) -> f64 {
     natural / std::f64::consts::LN_10
 }

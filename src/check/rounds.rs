@@ -7,9 +7,8 @@ use crate::decode::{Generation, Method, Observer, StopRules, generate};
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::round::RoundEvent;
-use crate::statistics::quantile;
+use crate::statistics::median;
 
-/// One round.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SeenRound {
     /// Number of proposed tokens.
@@ -47,9 +46,6 @@ impl Observer for PromptRounds {
 }
 
 /// Continues one prompt.
-///
-/// # Errors
-/// If a model fails or the prompt leaves no room.
 pub(super) fn continued<'a>(
     setup: &CheckSetup<'a>,
     method: Method<'a>,
@@ -67,16 +63,12 @@ pub(super) fn continued<'a>(
 /// The median time to propose a token, in µs; none if nothing was proposed.
 pub(super) fn draft_us(prompts: &[PromptRounds]) -> Option<f64> {
     let proposing = prompts.iter().flat_map(|prompt| &prompt.rounds).filter(|r| r.proposed > 0);
-    median(proposing.map(|round| round.draft_us / round.proposed as f64))
+    let times = proposing.map(|round| round.draft_us / round.proposed as f64);
+    median(&times.collect::<Vec<_>>())
 }
 
 /// The median time of a round outside of drafting and the target's pass, in µs.
 pub(super) fn outside_us(prompts: &[PromptRounds]) -> Option<f64> {
-    median(prompts.iter().flat_map(|prompt| &prompt.rounds).map(|round| round.outside_us))
-}
-
-fn median(numbers: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut sorted = numbers.collect::<Vec<_>>();
-    sorted.sort_by(f64::total_cmp);
-    quantile(&sorted, 0.5)
+    let times = prompts.iter().flat_map(|prompt| &prompt.rounds).map(|round| round.outside_us);
+    median(&times.collect::<Vec<_>>())
 }

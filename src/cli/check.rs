@@ -104,7 +104,6 @@ impl CheckedModel {
     }
 }
 
-/// Runs the command.
 pub(super) fn run(args: &CheckArgs) -> Result<()> {
     let with_draft = args.drafter == "model" || args.models.draft.is_some();
     let (pair, _) = open_pair(&args.models, false, with_draft)?;

@@ -147,12 +147,7 @@ impl Dist {
             if token >= vocab {
                 return Err(DistError::Outside { token, vocab });
             }
-            if !value.is_finite() {
-                return Err(DistError::NotFinite { token, value });
-            }
-            if value < 0.0 {
-                return Err(DistError::Negative { token, value });
-            }
+            check_weight(token, value)?;
         }
         entries.dedup_by(|next, kept| {
             let twice = next.0 == kept.0;
@@ -331,14 +326,12 @@ impl Dist {
     }
 }
 
-fn check_entries(entries: impl Iterator<Item = f64>) -> Result<(), DistError> {
-    for (token, value) in entries.enumerate() {
-        if !value.is_finite() {
-            return Err(DistError::NotFinite { token, value });
-        }
-        if value < 0.0 {
-            return Err(DistError::Negative { token, value });
-        }
+fn check_weight(token: usize, value: f64) -> Result<(), DistError> {
+    if !value.is_finite() {
+        return Err(DistError::NotFinite { token, value });
+    }
+    if value < 0.0 {
+        return Err(DistError::Negative { token, value });
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! after block. The order is fixed, so a distribution has the same bits on every
 //! processor.
 
-use super::{DistError, Storage, Token, check_entries};
+use super::{DistError, Storage, Token, check_weight};
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 
 /// Number of tokens per block of sums. Drawing a token scans one block instead of the whole
@@ -78,7 +78,8 @@ impl<T: Number> TokenWeights<T> {
         let mass = ends.last().copied().ok_or(DistError::Empty)?;
         // A sum is finite only if all its terms are.
         if !sound || !mass.is_finite() {
-            check_entries(values.iter().map(|&w| w.into()))?;
+            let mut weights = values.iter().map(|&w| w.into()).enumerate();
+            weights.try_for_each(|(token, weight)| check_weight(token, weight))?;
             return Err(DistError::TooLarge);
         }
         Ok(Self { values, ends, norm: mass })

@@ -9,9 +9,9 @@ use super::methods::{Combination, set};
 use super::pairwise::pairwise;
 use super::place::{Place, choices};
 use super::settings::{SETTINGS, SamplingSetting};
+use crate::decode::MethodSpec;
 use crate::model::Vocabulary;
 use crate::model::zoo::{OTHER_VOCABULARIES, TOYS, ToyEntry};
-use crate::params::Params;
 use crate::registry::Class;
 
 /// The largest K of chains, and the largest K in the complete product.
@@ -78,21 +78,11 @@ impl ExactnessCell {
         self.k + if next { 2 } else { 1 }
     }
 
-    /// Whether its toy is one of the named ones.
-    pub(super) fn is_named(&self) -> bool {
-        matches!(self.place, Place::Named(_))
-    }
-
-    /// Whether the length policy makes decisions.
-    pub(super) fn adapts(&self) -> bool {
-        self.method.adapts()
-    }
-
     /// Whether a length policy other than `fixed` should end some drafts before K: K is at least 2,
     /// the draft's distributions are not one-hot, and the enumeration is long enough to learn from.
     pub(super) fn may_stop(&self) -> bool {
         let walked = self.claims() && !self.method.is_coupled();
-        walked && self.adapts() && self.k >= 2 && self.method.proposer.draws_chains()
+        walked && self.method.adapts() && self.k >= 2 && self.method.proposer.draws_chains()
     }
 
     /// Whether the method claims the target's distribution with this sampling setting. A verifier
@@ -105,9 +95,10 @@ impl ExactnessCell {
         }
     }
 
-    /// All settings that differ from the defaults.
-    pub(super) fn params(&self) -> Params {
-        set(self.method.params(), self.setting.draft)
+    /// Its method as in a configuration.
+    pub(super) fn spec(&self) -> MethodSpec {
+        let spec = self.method.spec(self.k, self.setting.target);
+        MethodSpec { params: set(spec.params, self.setting.draft), ..spec }
     }
 
     /// The factors whose pairs the quick form covers.

@@ -274,14 +274,6 @@ mod tests {
         }
     }
 
-    /// A quick certificate with only these cells and forms.
-    pub(in crate::exactness) fn certificate(
-        cells: Vec<CertificateCell>,
-        forms: Vec<ClosedForm>,
-    ) -> Certificate {
-        Certificate { cells, forms, ..Certificate::default() }
-    }
-
     #[test]
     fn a_length_policy_that_ends_no_draft_anywhere_fails() {
         let lengths = [
@@ -290,7 +282,7 @@ mod tests {
             cell("ucb", Some(true)),
             cell("optimal_stopping", Some(false)),
         ];
-        let certificate = certificate(lengths.into(), Vec::new());
+        let certificate = Certificate { cells: lengths.into(), ..Certificate::default() };
         let sentence = "vacuous: the length policy optimal_stopping never ended a draft before K";
         assert_eq!(certificate.failures(), [sentence]);
         assert!(certificate.table().contains("ucb                      1 of 2\n"));
@@ -299,7 +291,7 @@ mod tests {
     #[test]
     fn a_closed_form_that_is_not_a_number_fails() {
         let form = ClosedForm { name: "a".to_owned(), expected: 0.0, found: f64::NAN };
-        let certificate = certificate(Vec::new(), vec![form]);
+        let certificate = Certificate { forms: vec![form], ..Certificate::default() };
         assert_eq!(certificate.failures(), ["a is NaN, not 0"]);
     }
 }

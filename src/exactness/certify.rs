@@ -5,18 +5,16 @@ use std::sync::mpsc;
 use std::thread::Builder;
 
 use super::cells::{ExactnessCell, cells};
-#[cfg(feature = "engine")]
-use super::certificate::RealFit;
 use super::certificate::{Certificate, CertificateCell, CertificateVerdict};
 use super::forms::{ClosedForm, closed_forms, on_paper};
-use super::judge::{Finding, sample_cell, spec, walk_cell};
+use super::judge::{Finding, sample_cell, walk_cell};
 use super::kind::{CellKind, Kinds};
 use super::methods::Combination;
 use super::mutants::{Mutant, MutantReport, controls, mutants, refute};
 use super::pair_fit::{PairSample, pair_cells};
 use super::place::Place;
 #[cfg(feature = "engine")]
-use super::real::{RealCell, real_cells};
+use super::real::real_cells;
 use super::settings::SETTINGS;
 use crate::decode::class_of;
 use crate::error::Error;
@@ -58,18 +56,32 @@ pub fn certify(
 ) -> Result<Certificate, UnknownName> {
     let methods = Combination::matching(&options.methods)?;
     let runs = if options.full { 5 * RUNS } else { RUNS };
-    // The generator does not depend on the length policy: one policy is enough.
-    let sampled = methods.iter().filter(|method| method.is_first_of_lengths(&methods));
     // The slowest parts come first, so that the threads finish at about the same time.
     let mut parts = Vec::new();
     #[cfg(feature = "engine")]
-    parts.extend(real_cells(&methods, options.full).into_iter().map(CertifyPart::Fit));
-    parts.extend(
-        cells(&methods, options.full).into_iter().map(|cell| CertifyPart::Walk { cell, runs }),
-    );
-    parts.extend(sampled.map(|&method| CertifyPart::Sample { method, runs }));
-    parts.extend(mutants().into_iter().map(CertifyPart::Refute));
-    parts.extend(controls().into_iter().map(CertifyPart::Try));
+    for cell in real_cells(&methods, options.full) {
+        parts.push(part(move || cell.run(), |certificate| &mut certificate.fits));
+    }
+    for cell in cells(&methods, options.full) {
+        let run = move || finish(&cell, walk_cell(&cell, runs));
+        parts.push(part(run, |certificate| &mut certificate.cells));
+    }
+    // The generator does not depend on the length policy: one policy is enough.
+    for &method in methods.iter().filter(|method| method.is_first_of_lengths(&methods)) {
+        // The first toy has the largest vocabulary and both models overlap; sampling at
+        // temperature 1 uses the whole of it.
+        let cell = ExactnessCell::new(method, &SETTINGS[0], Place::Named(&TOYS[0]), 2);
+        let run = move || finish(&cell, sample_cell(&cell, runs));
+        parts.push(part(run, |certificate| &mut certificate.cells));
+    }
+    for mutant in mutants() {
+        // A mutant that cannot run is not refuted: it counts as surviving.
+        parts.push(part(move || report(&mutant, &[]), |certificate| &mut certificate.mutants));
+    }
+    for control in controls() {
+        let run = move || report(&control, &["an error"]);
+        parts.push(part(run, |certificate| &mut certificate.controls));
+    }
     let pair_cells = match &options.pair {
         Some(_) => pair_cells(&methods, !options.methods.is_empty()),
         None => Vec::new(),
@@ -83,15 +95,7 @@ pub fn certify(
     });
     let mut certificate = Certificate { full: options.full, forms, ..Certificate::default() };
     results.sort_by_key(|(i, _)| *i);
-    for (_, result) in results {
-        match result {
-            PartResult::Cell(cell) => certificate.cells.push(*cell),
-            #[cfg(feature = "engine")]
-            PartResult::Fit(fit) => certificate.fits.push(fit),
-            PartResult::Mutant(report) => certificate.mutants.push(report),
-            PartResult::Control(report) => certificate.controls.push(report),
-        }
-    }
+    results.into_iter().for_each(|(_, enter)| enter(&mut certificate));
     certificate.forms.extend(on_paper(&certificate.mutants));
     let mut done = parts.len();
     for (cell, pair) in pair_cells.iter().zip(options.pair.iter().cycle()) {
@@ -103,32 +107,25 @@ pub fn certify(
     Ok(certificate)
 }
 
-enum CertifyPart {
-    Walk {
-        cell: ExactnessCell,
-        runs: u32,
-    },
-    Sample {
-        method: Combination,
-        runs: u32,
-    },
-    #[cfg(feature = "engine")]
-    Fit(RealCell),
-    Refute(Mutant),
-    /// Production code in place of a mutant.
-    Try(Mutant),
-}
+/// A part of a certification, which yields how its result enters the certificate.
+type CertifyPart = Box<dyn Fn() -> Enter + Send + Sync>;
 
-enum PartResult {
-    Cell(Box<CertificateCell>),
-    #[cfg(feature = "engine")]
-    Fit(RealFit),
-    Mutant(MutantReport),
-    Control(MutantReport),
+/// Adds a result to the certificate.
+type Enter = Box<dyn FnOnce(&mut Certificate) + Send>;
+
+/// The part that adds the result of `run` to a list of the certificate.
+fn part<T: Send + 'static>(
+    run: impl Fn() -> T + Send + Sync + 'static,
+    list: fn(&mut Certificate) -> &mut Vec<T>,
+) -> CertifyPart {
+    Box::new(move || {
+        let result = run();
+        Box::new(move |certificate| list(certificate).push(result))
+    })
 }
 
 /// Runs all parts. Calls `finished` with the number of finished parts.
-fn run_all(parts: &[CertifyPart], finished: &mut dyn FnMut(usize)) -> Vec<(usize, PartResult)> {
+fn run_all(parts: &[CertifyPart], finished: &mut dyn FnMut(usize)) -> Vec<(usize, Enter)> {
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
     let (send, receive) = mpsc::channel();
@@ -137,7 +134,7 @@ fn run_all(parts: &[CertifyPart], finished: &mut dyn FnMut(usize)) -> Vec<(usize
             .and_then(|i| parts.get(i).map(|part| (i, part)))
         {
             // The receiver lives until all senders are gone.
-            let _ = send.send((i, part.run()));
+            let _ = send.send((i, part()));
         }
     };
     let work = &work;
@@ -159,27 +156,6 @@ fn run_all(parts: &[CertifyPart], finished: &mut dyn FnMut(usize)) -> Vec<(usize
         }
         done
     })
-}
-
-impl CertifyPart {
-    fn run(&self) -> PartResult {
-        match self {
-            CertifyPart::Walk { cell, runs } => {
-                PartResult::Cell(finish(cell, walk_cell(cell, *runs)).into())
-            }
-            CertifyPart::Sample { method, runs } => {
-                // The first toy has the largest vocabulary and both models
-                // overlap; sampling at temperature 1 uses the whole of it.
-                let cell = ExactnessCell::new(*method, &SETTINGS[0], Place::Named(&TOYS[0]), 2);
-                PartResult::Cell(finish(&cell, sample_cell(&cell, *runs)).into())
-            }
-            #[cfg(feature = "engine")]
-            CertifyPart::Fit(cell) => PartResult::Fit(cell.run()),
-            // A mutant that cannot run is not refuted: it counts as surviving.
-            CertifyPart::Refute(mutant) => PartResult::Mutant(report(mutant, &[])),
-            CertifyPart::Try(mutant) => PartResult::Control(report(mutant, &["an error"])),
-        }
-    }
 }
 
 /// The checks that refute a mutant; `otherwise` if it cannot run.
@@ -210,7 +186,7 @@ fn finish(cell: &ExactnessCell, finding: Result<Finding, Error>) -> CertificateC
         length: method.length.entry.name,
         length_settings: method.length.settings(),
         // The toys' logits do not depend on the rows of a pass.
-        class: class_of(&spec(cell), true).unwrap_or_default(),
+        class: class_of(&cell.spec(), true).unwrap_or_default(),
         toy: cell.place.name(),
         prompt: cell.prompt,
         ends: cell.ends,

@@ -79,33 +79,6 @@ impl ChainCase<'_> {
         Ok(1.0 + self.walk(self.prompt.to_vec(), k, rule, 1.0, eos)?)
     }
 
-    /// The largest E\[accepted\] that any exact verifier of one sampled chain
-    /// can reach: `Σ_i Σ_x min(Π p, Π q)` over the prefixes of length `i`
-    /// (Sun et al. 2024, arXiv 2403.10444).
-    ///
-    /// # Errors
-    /// If a sampler leaves no token at some context.
-    pub fn accepted_bound(&self, k: usize) -> Result<f64, Error> {
-        let mut level = BTreeMap::from([(self.prompt.to_vec(), (1.0, 1.0))]);
-        let mut bound = 0.0;
-        for _ in 0..k {
-            let mut next = BTreeMap::new();
-            for (sequence, (p_sequence, q_sequence)) in &level {
-                let target = self.target_row(sequence)?;
-                for (token, q) in self.draft_row(sequence)? {
-                    let p = target.get(&token).copied().unwrap_or(0.0);
-                    next.insert(
-                        [&sequence[..], &[token]].concat(),
-                        (p_sequence * p, q_sequence * q),
-                    );
-                }
-            }
-            bound += next.values().map(|(p, q): &(f64, f64)| p.min(*q)).sum::<f64>();
-            level = next;
-        }
-        Ok(bound)
-    }
-
     /// The expected number of accepted tokens before the first of `ends`.
     fn walk(
         &self,
@@ -118,9 +91,11 @@ impl ChainCase<'_> {
         if k == 0 || w == 0.0 {
             return Ok(0.0);
         }
-        let target = self.target_row(&sequence)?;
+        let prompt_len = self.prompt.len();
+        let target = row(self.target, self.target_sampler, prompt_len, &sequence)?;
+        let target = target.into_iter().collect::<BTreeMap<_, _>>();
         let mut expected = 0.0;
-        for (token, q) in self.draft_row(&sequence)? {
+        for (token, q) in row(self.draft, self.draft_sampler, prompt_len, &sequence)? {
             if ends.contains(&token) {
                 continue;
             }
@@ -129,14 +104,5 @@ impl ChainCase<'_> {
             expected += q * (w + self.walk(sequence, k - 1, rule, w, ends)?);
         }
         Ok(expected)
-    }
-
-    fn target_row(&self, sequence: &[Token]) -> Result<BTreeMap<Token, f64>, Error> {
-        let dist = row(self.target, self.target_sampler, self.prompt.len(), sequence)?;
-        Ok(dist.into_iter().collect())
-    }
-
-    fn draft_row(&self, sequence: &[Token]) -> Result<Vec<(Token, f64)>, Error> {
-        row(self.draft, self.draft_sampler, self.prompt.len(), sequence)
     }
 }

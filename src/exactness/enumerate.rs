@@ -17,11 +17,11 @@ use super::joint::JointDistribution;
 use super::probe::{Probe, Tally, TargetPass};
 use crate::chance::{Chance, Exhaustive};
 use crate::clock::{Clock, VirtualClock, VirtualCosts, Who};
-use crate::decode::{Evaluated, Generation, Outcome, Proposal};
+use crate::decode::{Evaluated, Generation, Outcome, Proposal, prefill};
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::{KvCache, LanguageModel, evaluate_one};
-use crate::round::{RoundEvent, RoundTimes, Verdict};
+use crate::round::{RoundTimes, Verdict};
 
 /// An adapter around a source of randomness.
 pub(super) type WrapChance = for<'c> fn(&'c mut dyn Chance) -> Box<dyn Chance + 'c>;
@@ -91,9 +91,7 @@ fn walk_within<'a>(
 ) -> Result<Enumeration, Error> {
     let clock = VirtualClock::new(VirtualCosts::default());
     let mut found = Enumeration::default();
-    if let Some(work) = generation.prefill(&clock)? {
-        evaluate_one(target, work)?;
-    }
+    prefill(&mut generation, target, &clock)?;
     let mut frontier = BTreeMap::new();
     frontier.insert(state(&mut generation)?, (1.0, 0, generation));
     while let Some((_, (mass, round, mut begun))) = next_state(&mut frontier, most) {
@@ -106,7 +104,8 @@ fn walk_within<'a>(
         let mut walk = Walk { target, clock: &clock, begun, chance, wrap, round };
         loop {
             let drafted = walk.draft()?;
-            found.unsupported |= !drafted.is_supported();
+            let Drafted { generation, proposal, evaluated, .. } = &drafted;
+            found.unsupported |= !generation.verifier().supports(&proposal.draft.shape());
             for probe in probes.iter_mut() {
                 probe.evaluated(&drafted.pass(), mass * walk.chance.weight());
             }
@@ -116,7 +115,7 @@ fn walk_within<'a>(
                 let weight = mass * walk.chance.weight();
                 found.paths += 1;
                 let (mut next, outcome) = drafted.commit(verdict, round)?;
-                let event = drafted.event(&next, &outcome, round);
+                let event = outcome.event(round, next.tokens(), proposal, evaluated);
                 found.tally.round(&event, weight);
                 for probe in probes.iter_mut() {
                     probe.round(&event, weight);
@@ -212,10 +211,6 @@ impl<'a> Walk<'_, 'a> {
 }
 
 impl<'a> Drafted<'a> {
-    fn is_supported(&self) -> bool {
-        self.generation.verifier().supports(&self.proposal.draft.shape())
-    }
-
     fn pass(&self) -> TargetPass<'_> {
         TargetPass {
             context: self.generation.tokens(),
@@ -231,15 +226,6 @@ impl<'a> Drafted<'a> {
         outcome.times = self.times;
         next.observe(round, &self.proposal, &self.evaluated, &outcome);
         Ok((next, outcome))
-    }
-
-    fn event<'e>(
-        &'e self,
-        next: &'e Generation<'_>,
-        outcome: &'e Outcome,
-        round: u64,
-    ) -> RoundEvent<'e> {
-        outcome.event(round, next.tokens(), &self.proposal, &self.evaluated)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::methods::Combination;
 use crate::clock::{VirtualClock, VirtualCosts};
-use crate::decode::{Generation, MethodSpec, StopRules};
+use crate::decode::{Generation, MethodSpec, StopRules, prefill};
 use crate::distribution::Token;
 use crate::error::Error;
-use crate::model::{LanguageModel, evaluate_one};
+use crate::model::LanguageModel;
 use crate::registry::{Class, Entry};
 use crate::sampling::SamplingParams;
 use crate::verify::{BuildVerifier, VERIFIERS};
@@ -36,18 +36,6 @@ fn is_tried(method: &Combination, methods: &[Combination]) -> bool {
     drafts && exact && method.has_first_settings() && method.is_first_of_lengths(methods)
 }
 
-/// The method with drafts of `k` tokens, or trees of `k` levels.
-pub(super) fn spec(method: &Combination, k: usize, sampling: Sampling) -> MethodSpec {
-    MethodSpec {
-        drafter: method.proposer.entry.name.to_owned(),
-        verifier: method.verifier.entry.name.to_owned(),
-        length: method.length.entry.name.to_owned(),
-        num_speculative_tokens: k,
-        sampling: sampling.1,
-        params: method.params(),
-    }
-}
-
 /// A generation of `tokens` tokens after its prefill. Every sampled completion starts from a copy
 /// of it, so the prompt is read once.
 pub(super) fn prefilled<'a>(
@@ -58,8 +46,6 @@ pub(super) fn prefilled<'a>(
 ) -> Result<Generation<'a>, Error> {
     let (method, stop) = (spec.build(Some(draft))?, StopRules::max_tokens(tokens));
     let mut generation = Generation::new(target, method, prompt, stop, None)?;
-    if let Some(work) = generation.prefill(&VirtualClock::new(VirtualCosts::default()))? {
-        evaluate_one(target, work)?;
-    }
+    prefill(&mut generation, target, &VirtualClock::new(VirtualCosts::default()))?;
     Ok(generation)
 }

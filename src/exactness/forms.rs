@@ -45,9 +45,6 @@ const F2: Distributions<'static> = (&[0.5, 0.3, 0.2], &[0.2, 0.3, 0.5]);
 const RANDOM: (usize, u64) = (100, 2026);
 
 /// All closed forms.
-///
-/// # Errors
-/// If a method cannot run.
 pub(super) fn closed_forms() -> Result<Vec<ClosedForm>, Error> {
     // ρ* of two drafts solves a quadratic equation in both fixtures.
     let (rho_1, rho_2) = ((5.0 + f64::sqrt(13.0)) / 6.0, 0.9 + f64::sqrt(0.31));

@@ -96,10 +96,10 @@ impl Gap {
     /// The difference between a found distribution and the expected one.
     pub fn between(found: &JointDistribution, expected: &JointDistribution) -> Self {
         let (errors, outside) = differences(found, expected);
+        let (first, _) = differences(&first_tokens(found, 1), &first_tokens(expected, 1));
         Self {
             tv_joint: 0.5 * errors.iter().sum::<f64>(),
-            tv_first_token: 0.5
-                * differences(&first_token(found), &first_token(expected)).0.iter().sum::<f64>(),
+            tv_first_token: 0.5 * first.iter().sum::<f64>(),
             max_error: errors.iter().copied().fold(0.0, worse),
             mass_error: (found.values().sum::<f64>() - 1.0).abs(),
             out_of_support: outside,
@@ -128,10 +128,11 @@ fn differences(found: &JointDistribution, expected: &JointDistribution) -> (Vec<
     (errors, outside)
 }
 
-fn first_token(dist: &JointDistribution) -> JointDistribution {
+/// The distribution of the first `count` tokens.
+pub(super) fn first_tokens(dist: &JointDistribution, count: usize) -> JointDistribution {
     let mut first = JointDistribution::new();
     for (completion, p) in dist {
-        *first.entry(completion.iter().take(1).copied().collect()).or_insert(0.0) += p;
+        *first.entry(completion.iter().take(count).copied().collect()).or_insert(0.0) += p;
     }
     first
 }

@@ -6,13 +6,14 @@ use std::rc::Rc;
 use super::cells::ExactnessCell;
 use super::certificate::CertificateVerdict;
 use super::closed::{ChainCase, Rule};
-use super::enumerate::{Enumeration, enumerate};
+use super::enumerate::{enumerate, straight};
 use super::joint::{Gap, JointDistribution, TOLERANCE, off, target_distribution};
 use super::kind::Kinds;
 use super::monte_carlo::Fit;
+use super::place::Place;
 use super::probe::{DraftDistributions, Tally, TargetRows};
 use super::reference::{TableRows, draft_model, draft_rows};
-use super::replay::{audit, first_difference, sample_with};
+use super::replay::{audit, first_difference, sample_by};
 use super::watch::Watched;
 use crate::decode::{Generation, Method, MethodSpec, PLAIN, StopRules};
 use crate::distribution::Token;
@@ -22,7 +23,6 @@ use crate::model::{LanguageModel, Toy};
 use crate::registry::Class;
 use crate::sampling::Sampler;
 
-/// The findings about a cell.
 pub(super) struct Finding {
     pub(super) paths: usize,
     pub(super) max_tv: Option<f64>,
@@ -32,18 +32,6 @@ pub(super) struct Finding {
     /// The kinds of p and q in its decisions.
     pub(super) kinds: Kinds,
     pub(super) verdict: Result<CertificateVerdict, String>,
-}
-
-/// The cell's method as in a configuration.
-pub(super) fn spec(cell: &ExactnessCell) -> MethodSpec {
-    MethodSpec {
-        drafter: cell.method.proposer.entry.name.to_owned(),
-        verifier: cell.method.verifier.entry.name.to_owned(),
-        length: cell.method.length.entry.name.to_owned(),
-        num_speculative_tokens: cell.k,
-        sampling: cell.setting.target,
-        params: cell.params(),
-    }
 }
 
 /// The models and the method of a cell.
@@ -61,7 +49,7 @@ impl Parts {
     fn of(cell: &ExactnessCell) -> Result<Self, Error> {
         let pair = cell.place.pair();
         let sampler = |params| Ok::<_, Error>(Sampler::new(params)?);
-        let spec = spec(cell);
+        let spec = cell.spec();
         let target = pair.target("target")?;
         Ok(Self {
             draft: draft_model(&pair, &target)?,
@@ -127,23 +115,22 @@ pub(super) fn walk_cell(cell: &ExactnessCell, runs: u32) -> Result<Finding, Erro
     }
     let gap = Gap::between(&found.dist, &parts.distribution(cell.tokens())?);
     let claimed = cell.claims();
-    let expected = expected_length(cell, &parts)?;
+    let length = found.tally.first_emitted;
+    let expected = expected_length(cell, &parts)?.filter(|expected| off((length - expected).abs()));
     let faults = [
         (found.unsupported).then(|| "a draft was not of the stated shape".to_owned()),
-        claimed.then(|| inexact(&gap)).flatten(),
+        (claimed && !gap.is_zero())
+            .then(|| format!("the joint distribution is off by a TV of {:.1e}", gap.tv_joint)),
         off(gap.mass_error).then(|| format!("mass off by {:.1e}", gap.mass_error)),
         (rows.wrong > 0).then(|| format!("{} wrong rows of the target", rows.wrong)),
         off(dists.max_error)
             .then(|| format!("a draft token's distribution is off by {:.1e}", dists.max_error)),
         claimed.then(|| vacuous(cell, &found.tally)).flatten(),
-        expected.and_then(|length| wrong_length(&found, length)),
+        expected.map(|expected| format!("E[L] is {length}, not {expected}")),
         leaves_the_path(cell, &parts)?,
     ];
-    let verdict = match faults.into_iter().flatten().next() {
-        Some(fault) => Err(fault),
-        None if claimed => Ok(CertificateVerdict::Exact),
-        None => Ok(CertificateVerdict::Measured),
-    };
+    let holds = if claimed { CertificateVerdict::Exact } else { CertificateVerdict::Measured };
+    let verdict = faults.into_iter().flatten().next().map_or(Ok(holds), Err);
     Ok(Finding {
         paths: found.paths,
         max_tv: Some(gap.tv_joint),
@@ -152,11 +139,6 @@ pub(super) fn walk_cell(cell: &ExactnessCell, runs: u32) -> Result<Finding, Erro
         kinds: found.tally.kinds,
         verdict,
     })
-}
-
-fn inexact(gap: &Gap) -> Option<String> {
-    (!gap.is_zero())
-        .then(|| format!("the joint distribution is off by a TV of {:.1e}", gap.tv_joint))
 }
 
 /// A cell proves nothing unless tokens were proposed, accepted and rejected. There are four
@@ -171,7 +153,7 @@ fn vacuous(cell: &ExactnessCell, tally: &Tally) -> Option<String> {
     if !cell.method.proposer.proposes() {
         return (tally.proposed > 0.0).then(|| "plain decoding proposed a token".to_owned());
     }
-    let missing = if tally.proposed == 0.0 && cell.is_named() {
+    let missing = if tally.proposed == 0.0 && matches!(cell.place, Place::Named(_)) {
         "proposed"
     } else if tally.accepted == 0.0 && tally.shared {
         "accepted"
@@ -187,15 +169,8 @@ fn vacuous(cell: &ExactnessCell, tally: &Tally) -> Option<String> {
 fn expected_length(cell: &ExactnessCell, parts: &Parts) -> Result<Option<f64>, Error> {
     let rule = Rule::of(cell.method.verifier.entry.name);
     let chain = cell.method.proposer.entry.name == "model";
-    match rule.filter(|_| chain && !cell.adapts()) {
-        Some(rule) => Ok(Some(parts.chain().expected_emitted(rule, cell.k)?)),
-        None => Ok(None),
-    }
-}
-
-fn wrong_length(found: &Enumeration, expected: f64) -> Option<String> {
-    let length = found.tally.first_emitted;
-    off((length - expected).abs()).then(|| format!("E[L] is {length}, not {expected}"))
+    let rule = rule.filter(|_| chain && !cell.method.adapts());
+    rule.map(|rule| parts.chain().expected_emitted(rule, cell.k)).transpose()
 }
 
 /// A message that names the first run in which a method of class P differs from plain decoding.
@@ -215,14 +190,13 @@ const PATH: (usize, u32) = (24, 100);
 /// method fails under a random seed.
 const SEED: u64 = 2026;
 
-/// Samples a cell `runs` times.
 pub(super) fn sample_cell(cell: &ExactnessCell, runs: u32) -> Result<Finding, Error> {
     let parts = Parts::of(cell)?;
     let tokens = cell.sampled_tokens();
     let mut tally = Tally::default();
     let stopped = Rc::default();
     let generation = parts.watched(tokens, &stopped)?;
-    let counts = sample_with(&parts.target, &generation, SEED, runs, &mut tally)?;
+    let counts = sample_by(&parts.target, &generation, SEED, runs, straight, &mut tally)?;
     let fit = Fit::test(&counts, &parts.distribution(tokens)?);
     let report = audit(&parts.target, &parts.generation(16)?, SEED, 50)?;
     let claimed = cell.claims();
@@ -233,11 +207,8 @@ pub(super) fn sample_cell(cell: &ExactnessCell, runs: u32) -> Result<Finding, Er
         claimed.then(|| fit.fault()).flatten(),
         claimed.then(|| vacuous(cell, &tally)).flatten(),
     ];
-    let verdict = match faults.into_iter().flatten().next() {
-        Some(fault) => Err(fault),
-        None if claimed => Ok(CertificateVerdict::Consistent),
-        None => Ok(CertificateVerdict::Measured),
-    };
+    let holds = if claimed { CertificateVerdict::Consistent } else { CertificateVerdict::Measured };
+    let verdict = faults.into_iter().flatten().next().map_or(Ok(holds), Err);
     Ok(Finding {
         paths: runs as usize,
         max_tv: None,
@@ -251,7 +222,6 @@ pub(super) fn sample_cell(cell: &ExactnessCell, runs: u32) -> Result<Finding, Er
 #[cfg(test)]
 mod tests {
     use super::super::methods::Combination;
-    use super::super::place::Place;
     use super::super::settings::SETTINGS;
     use super::*;
     use crate::model::zoo::TOYS;

@@ -3,13 +3,14 @@
 //! The methods come from the registries, so a registry line is enough to certify a new verifier,
 //! drafter or length policy.
 
-use crate::decode::PLAIN;
+use crate::decode::{MethodSpec, PLAIN};
 use crate::draft::{BuildDrafter, DRAFTERS};
 use crate::length::{BuildLength, LENGTHS};
 use crate::params::Params;
 use crate::registry::{Entry, UnknownName};
+use crate::sampling::SamplingParams;
 use crate::tree::{DraftShape, Siblings};
-use crate::verify::{BuildVerifier, VERIFIERS, Verifier};
+use crate::verify::{BuildVerifier, VERIFIERS};
 
 /// Settings by key.
 pub(super) type KeyValues = &'static [(&'static str, &'static str)];
@@ -104,7 +105,6 @@ pub(super) fn set(params: Params, settings: KeyValues) -> Params {
 }
 
 impl Proposer {
-    /// The shape of its drafts.
     fn shape(&self) -> Option<DraftShape> {
         let params = self.params().of(self.entry.params).ok()?;
         (self.entry.build.shape)(&params).ok()
@@ -121,7 +121,6 @@ impl Proposer {
         settings.iter().all(|(key, _)| self.entry.params.iter().any(|param| param.key == *key))
     }
 
-    /// Whether it samples chains.
     pub(super) fn draws_chains(&self) -> bool {
         self.shape().is_some_and(|shape| shape.sampled && !shape.branches())
     }
@@ -131,7 +130,6 @@ impl Proposer {
         self.shape().is_some_and(|shape| shape.branches())
     }
 
-    /// Whether it samples trees.
     pub(super) fn draws_trees(&self) -> bool {
         self.shape().is_some_and(|shape| shape.sampled && shape.branches())
     }
@@ -173,9 +171,16 @@ impl Combination {
         format!("{}+{}+{}", self.verifier.name(), self.proposer.name(), self.length.name())
     }
 
-    /// All settings that differ from the defaults.
-    pub(super) fn params(&self) -> Params {
-        set(set(self.verifier.params(), self.proposer.settings), self.length.settings)
+    /// The method as in a configuration, with drafts of `k` tokens, or trees of `k` levels.
+    pub(super) fn spec(&self, k: usize, sampling: SamplingParams) -> MethodSpec {
+        MethodSpec {
+            drafter: self.proposer.entry.name.to_owned(),
+            verifier: self.verifier.entry.name.to_owned(),
+            length: self.length.entry.name.to_owned(),
+            num_speculative_tokens: k,
+            sampling,
+            params: set(set(self.verifier.params(), self.proposer.settings), self.length.settings),
+        }
     }
 
     /// Whether verifier and length policy have the first of their settings.
@@ -192,15 +197,11 @@ impl Combination {
         methods.iter().find(same).is_some_and(|first| first.length.name() == self.length.name())
     }
 
-    /// The verifier itself.
-    fn built(&self) -> Box<dyn Verifier> {
-        (self.verifier.entry.build.make)(&self.verifier.params())
-    }
-
     /// Whether drafts share the verifier's noise. Such a method is sampled, because enumeration
     /// treats draws as independent.
     pub(super) fn is_coupled(&self) -> bool {
-        let races = self.built().coupling().is_some();
+        let verifier = (self.verifier.entry.build.make)(&self.verifier.params());
+        let races = verifier.coupling().is_some();
         let drawn = |shape: DraftShape| shape.sampled && shape.only(&[Siblings::Independent]);
         races && self.proposer.shape().is_some_and(drawn)
     }
@@ -220,9 +221,6 @@ impl Combination {
     }
 
     /// The combinations that match one of the given methods; all if none are given.
-    ///
-    /// # Errors
-    /// If a method matches no combination.
     pub(super) fn matching(methods: &[String]) -> Result<Vec<Self>, UnknownName> {
         let all = Self::all();
         if let Some(unknown) = methods.iter().find(|m| !all.iter().any(|c| c.matches(m))) {

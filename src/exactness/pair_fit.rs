@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::certificate::{CertificateVerdict, PairFit};
-use super::fitted::{ALL, FEW, Sampling, prefilled, spec, tried};
+use super::fitted::{ALL, FEW, Sampling, prefilled, tried};
 use super::joint::JointDistribution;
 use super::methods::Combination;
 use super::monte_carlo::Fit;
@@ -107,7 +107,7 @@ impl PairCell {
     }
 
     fn observe(&self, pair: &PairSample<'_>, done: &mut dyn FnMut()) -> Result<Observed, Error> {
-        let spec = spec(&self.method, K, self.sampling);
+        let spec = self.method.spec(K, self.sampling.1);
         let completions = pair.tokens.div_ceil(PAIR_TOKENS).div_ceil(pair.prompts.len().max(1));
         let mut observed = Observed::default();
         for (seed, prompt) in (SEED..).zip(pair.prompts) {

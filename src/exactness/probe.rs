@@ -5,7 +5,9 @@ use std::rc::Rc;
 
 use super::joint::{TOLERANCE, worse};
 use super::kind::Kinds;
+use crate::decode::Observer;
 use crate::distribution::{Dist, Token};
+use crate::error::Error;
 use crate::model::Toy;
 use crate::round::RoundEvent;
 use crate::sampling::Logits;
@@ -89,6 +91,14 @@ impl Probe for Tally {
         // The rest is expensive, and known after a few rounds.
         self.contested = self.contested || contested(event);
         self.shared = self.shared || event.forks().into_iter().any(|at| shared(event, at));
+    }
+}
+
+/// Counts sampled rounds like enumerated ones, each with weight 1.
+impl Observer for Tally {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
+        Probe::round(self, event, 1.0);
+        Ok(())
     }
 }
 

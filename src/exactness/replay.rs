@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 use super::audit::{Audit, AuditReport};
 use super::enumerate::{WrapChance, straight};
 use super::joint::JointDistribution;
-use super::probe::{Probe, Tally};
 use crate::chance::{Chance, Exhaustive, Request, Seeded};
 use crate::clock::{VirtualClock, VirtualCosts};
 use crate::decode::{Generation, NoObserver, Observer, generate};
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::LanguageModel;
-use crate::round::RoundEvent;
 
 /// The result of a replay.
 #[derive(Debug, Clone, Default)]
@@ -54,27 +52,6 @@ pub fn sample(
     runs: u32,
 ) -> Result<BTreeMap<Vec<Token>, u64>, Error> {
     sample_by(target, generation, seed, runs, straight, &mut NoObserver)
-}
-
-/// As [`sample`]; every round is also counted in `tally`.
-pub(super) fn sample_with(
-    target: &dyn LanguageModel,
-    generation: &Generation<'_>,
-    seed: u64,
-    runs: u32,
-    tally: &mut Tally,
-) -> Result<BTreeMap<Vec<Token>, u64>, Error> {
-    sample_by(target, generation, seed, runs, straight, &mut Counting(tally))
-}
-
-/// Counts sampled rounds like enumerated ones, each with weight 1.
-struct Counting<'t>(&'t mut Tally);
-
-impl Observer for Counting<'_> {
-    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
-        self.0.round(event, 1.0);
-        Ok(())
-    }
 }
 
 /// As [`sample`], with an adapter around the random numbers and an observer.

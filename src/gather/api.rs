@@ -31,7 +31,6 @@ pub struct ServerApi {
     pub(super) check: fn(&HttpServer) -> Result<()>,
     /// The name of the model, if requests must contain it.
     pub(super) model: fn(&HttpServer) -> Result<Option<String>>,
-    /// The body of a request.
     pub(super) request: fn(&HttpServer, &CompletionRequest<'_>) -> Value,
     /// The completion in an answer.
     pub(super) answer: fn(&Value) -> Result<ServerCompletion>,
@@ -95,11 +94,9 @@ pub(super) struct LogprobsApi {
     pub(super) in_turn: bool,
     /// The token that answers must consist of, if other tokens would be reported differently.
     pub(super) begin: fn(&HttpServer) -> Result<Option<Token>>,
-    /// The body of a request.
     pub(super) request: fn(&HttpServer, &LogprobsRequest<'_>) -> Value,
     /// The log-probabilities in an answer, in the order of the prefixes.
     pub(super) answer: fn(&Value) -> Result<Vec<TopLogprobs>>,
-    /// The tokens of a text.
     pub(super) encode: fn(&HttpServer, &str) -> Result<Vec<Token>>,
 }
 
@@ -125,19 +122,12 @@ pub(super) fn end(reason: Option<&str>) -> TapeEnd {
     }
 }
 
-/// The token ids of a list.
-pub(super) fn ids(value: Option<&Value>) -> Option<Vec<Token>> {
-    let id = |id: &Value| id.as_u64().and_then(|id| Token::try_from(id).ok());
-    value?.as_array()?.iter().map(id).collect()
+/// The numbers of a list.
+pub(super) fn numbers<T: TryFrom<u64>>(value: Option<&Value>) -> Option<Vec<T>> {
+    value?.as_array()?.iter().map(|number| T::try_from(number.as_u64()?).ok()).collect()
 }
 
 /// A token id with a log-probability.
 pub(super) fn logprob(id: Option<&Value>, logprob: Option<&Value>) -> Option<(Token, f64)> {
     Some((Token::try_from(id?.as_u64()?).ok()?, logprob?.as_f64()?))
-}
-
-/// The counts of a list.
-pub(super) fn counts(value: Option<&Value>) -> Option<Vec<usize>> {
-    let count = |count: &Value| count.as_u64().and_then(|count| usize::try_from(count).ok());
-    value?.as_array()?.iter().map(count).collect()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, bail};
 use serde_json::Value;
 use ureq::http::Response;
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, RequestBuilder};
 
 /// Maximum number of attempts for a request, and the first pause between two; it doubles each time.
 const MAX_ATTEMPTS: u32 = 6;
@@ -19,11 +19,9 @@ const MAX_ANSWER: u64 = 64 << 20;
 const CONNECT: Duration = Duration::from_secs(20);
 const ANSWER: Duration = Duration::from_secs(600);
 
-/// A server.
 #[derive(Debug)]
 pub(super) struct HttpServer {
     pub(super) url: String,
-    /// The name of its model.
     pub(super) model: Option<String>,
     key: Option<String>,
     agent: Agent,
@@ -38,9 +36,6 @@ struct NoAnswer {
 
 impl HttpServer {
     /// A server at an address.
-    ///
-    /// # Errors
-    /// If it is malformed.
     pub(super) fn new(url: &str, key: Option<&str>) -> Result<Self> {
         let url = url.trim_end_matches('/');
         let secure = url.starts_with("https://");
@@ -61,48 +56,50 @@ impl HttpServer {
     }
 
     /// The JSON at a path.
-    ///
-    /// # Errors
-    /// If the request fails or the answer is not JSON.
     pub(super) fn get(&self, path: &str) -> Result<Value> {
         with_retries(|| read_json(self.send(path, None)?))
     }
 
     /// The text at a path, without retries.
-    ///
-    /// # Errors
-    /// If the request fails.
     pub(super) fn get_text(&self, path: &str) -> Result<String> {
         let read = self.send(path, None).and_then(read);
         read.map_err(|no_answer| no_answer.why)
     }
 
+    /// What `read` finds in the answer to a request.
+    pub(super) fn ask<T>(
+        &self,
+        path: &str,
+        body: &Value,
+        read: fn(&Value) -> Result<T>,
+    ) -> Result<T> {
+        let answer = self.post(path, body)?;
+        read(&answer).map_err(|error| {
+            let text = answer.to_string().chars().take(200).collect::<String>();
+            anyhow!("{error:#}; the answer begins with {}", crate::shown::line(&text))
+        })
+    }
+
     /// The answer to a request.
-    ///
-    /// # Errors
-    /// If the server refuses it or does not answer.
     pub(super) fn post(&self, path: &str, body: &Value) -> Result<Value> {
         let body = body.to_string();
         with_retries(|| read_json(self.send(path, Some(&body))?))
     }
 
+    fn authorised<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {
+        match &self.key {
+            Some(key) => request.header("Authorization", format!("Bearer {key}")),
+            None => request,
+        }
+    }
+
     fn send(&self, path: &str, body: Option<&str>) -> Result<Response<Body>, NoAnswer> {
         let url = format!("{}{path}", self.url);
-        let key = self.key.as_ref().map(|key| format!("Bearer {key}"));
         let sent = match body {
-            None => {
-                let request = self.agent.get(&url);
-                match &key {
-                    Some(key) => request.header("Authorization", key).call(),
-                    None => request.call(),
-                }
-            }
+            None => self.authorised(self.agent.get(&url)).call(),
             Some(body) => {
                 let request = self.agent.post(&url).header("Content-Type", "application/json");
-                match &key {
-                    Some(key) => request.header("Authorization", key).send(body),
-                    None => request.send(body),
-                }
+                self.authorised(request).send(body)
             }
         };
         let response = sent.map_err(|error| NoAnswer { why: error.into(), again: Some(None) })?;

@@ -62,9 +62,6 @@ impl KeptSequences {
     }
 
     /// Appends a sequence.
-    ///
-    /// # Errors
-    /// If the file cannot be written.
     pub(super) fn append(&mut self, line: &SequenceLine) -> Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');

@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use super::api::{
-    CompletionRequest, LogprobsApi, LogprobsRequest, ServerApi, ServerCompletion, TopLogprobs, ids,
-    logprob,
+    CompletionRequest, LogprobsApi, LogprobsRequest, ServerApi, ServerCompletion, TopLogprobs,
+    logprob, numbers,
 };
 use super::http::HttpServer;
 use crate::distribution::Token;
@@ -60,7 +60,7 @@ fn request(_: &HttpServer, asked: &CompletionRequest<'_>) -> Value {
 fn answer(answer: &Value) -> Result<ServerCompletion> {
     // The token that ended a completion is not among its tokens, so the completion counts as cut.
     Ok(ServerCompletion {
-        tokens: ids(answer.get("tokens")).context("it has no \"tokens\"")?,
+        tokens: numbers(answer.get("tokens")).context("it has no \"tokens\"")?,
         end: TapeEnd::Cut,
         accepted: None,
         drafted: None,
@@ -80,7 +80,7 @@ fn encode(server: &HttpServer, text: &str) -> Result<Vec<Token>> {
 
 fn tokenize(server: &HttpServer, text: &str, add_special: bool) -> Result<Vec<Token>> {
     let answer = server.post("/tokenize", &json!({"content": text, "add_special": add_special}))?;
-    ids(answer.get("tokens")).context("its answer at /tokenize has no \"tokens\"")
+    numbers(answer.get("tokens")).context("its answer at /tokenize has no \"tokens\"")
 }
 
 fn logprobs_request(_: &HttpServer, asked: &LogprobsRequest<'_>) -> Value {

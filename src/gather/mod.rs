@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 
 use self::api::CompletionRequest;
 pub use self::api::{NamedServer, ServerApi};
@@ -99,16 +99,10 @@ impl Gathering<'_> {
     }
 
     fn ask(&self, server: &HttpServer, asked: &CompletionRequest<'_>) -> Result<SequenceLine> {
-        let body = (self.server.api.request)(server, asked);
-        let place =
-            || format!("{}{}, prompt {}", self.server.url, self.server.api.path, asked.prompt.id);
-        let answer = server.post(self.server.api.path, &body).with_context(place)?;
-        let answered = (self.server.api.answer)(&answer)
-            .map_err(|error| {
-                let text = answer.to_string().chars().take(200).collect::<String>();
-                anyhow!("{error:#}; the answer begins with {}", crate::shown::line(&text))
-            })
-            .with_context(place)?;
+        let NamedServer { url, api, .. } = self.server;
+        let place = || format!("{url}{}, prompt {}", api.path, asked.prompt.id);
+        let body = (api.request)(server, asked);
+        let answered = server.ask(api.path, &body, api.answer).with_context(place)?;
         Ok(SequenceLine {
             prompt: Some(asked.prompt.id.clone()),
             prompt_ids: asked.prompt.tokens.clone(),

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use super::api::{CompletionRequest, LogprobsApi, ServerApi, ServerCompletion, end, ids};
+use super::api::{CompletionRequest, LogprobsApi, ServerApi, ServerCompletion, end, numbers};
 use super::http::HttpServer;
 use super::vllm;
 use crate::distribution::Token;
@@ -31,7 +31,7 @@ fn answer(answer: &Value) -> Result<ServerCompletion> {
     let numbered = |token: &Value| vllm::numbered(token.as_str()?);
     let listed = choice["logprobs"]["tokens"].as_array();
     let listed = listed.and_then(|all| all.iter().map(numbered).collect::<Option<Vec<Token>>>());
-    let tokens = ids(choice.get("token_ids")).or(listed);
+    let tokens = numbers(choice.get("token_ids")).or(listed);
     Ok(ServerCompletion {
         tokens: tokens.context(
             "it has neither \"token_ids\" nor tokens of the form token_id:N, and its text alone \

@@ -188,11 +188,7 @@ impl ScoringServer {
         self.gate.wait();
         let asked = LogprobsRequest { prefixes, count: self.count, token: self.token };
         let body = (self.api.logprobs.request)(&self.server, &asked);
-        let answer = self.server.post(self.api.path, &body).with_context(place)?;
-        let reported = (self.api.logprobs.answer)(&answer).map_err(|error| {
-            let text = answer.to_string().chars().take(200).collect::<String>();
-            anyhow!("{error:#}; the answer begins with {}", crate::shown::line(&text))
-        });
+        let reported = self.server.ask(self.api.path, &body, self.api.logprobs.answer);
         let reported = reported.with_context(place)?;
         if reported.len() != prefixes.len() {
             bail!("{} reports {} distributions of {}", place(), reported.len(), prefixes.len());

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::api::{
     CompletionRequest, LogprobsApi, LogprobsRequest, ServerApi, ServerCompletion, TopLogprobs, end,
-    ids, logprob,
+    logprob, numbers,
 };
 use super::http::HttpServer;
 use crate::distribution::Token;
@@ -44,7 +44,7 @@ fn request(_: &HttpServer, asked: &CompletionRequest<'_>) -> Value {
 fn answer(answer: &Value) -> Result<ServerCompletion> {
     let reason = &answer["meta_info"]["finish_reason"];
     Ok(ServerCompletion {
-        tokens: ids(answer.get("output_ids")).context("it has no \"output_ids\"")?,
+        tokens: numbers(answer.get("output_ids")).context("it has no \"output_ids\"")?,
         end: end(reason["type"].as_str().or(reason.as_str())),
         accepted: None,
         drafted: None,
@@ -76,5 +76,5 @@ fn logprobs(answer: &Value) -> Result<Vec<TopLogprobs>> {
 
 fn encode(server: &HttpServer, text: &str) -> Result<Vec<Token>> {
     let answer = server.post("/tokenize", &json!({"prompt": text}))?;
-    ids(answer.get("tokens")).context("its answer at /tokenize has no \"tokens\"")
+    numbers(answer.get("tokens")).context("its answer at /tokenize has no \"tokens\"")
 }

@@ -4,8 +4,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::api::{
-    CompletionRequest, LogprobsApi, LogprobsRequest, ServerApi, ServerCompletion, TopLogprobs,
-    counts, end, ids,
+    CompletionRequest, LogprobsApi, LogprobsRequest, ServerApi, ServerCompletion, TopLogprobs, end,
+    numbers,
 };
 use super::http::HttpServer;
 use crate::distribution::Token;
@@ -74,13 +74,13 @@ pub(super) fn openai_completion(server: &HttpServer, asked: &CompletionRequest<'
 
 fn answer(answer: &Value) -> Result<ServerCompletion> {
     let choice = answer["choices"].get(0).context("it has no choice")?;
-    let tokens = ids(choice.get("token_ids"));
+    let tokens = numbers(choice.get("token_ids"));
     let rounds = &answer["metrics"]["speculative_decoding"];
     Ok(ServerCompletion {
         tokens: tokens.context("it has no \"token_ids\"")?,
         end: end(choice["finish_reason"].as_str()),
-        accepted: counts(rounds.get("per_step_accepted")),
-        drafted: counts(rounds.get("per_step_drafted")),
+        accepted: numbers(rounds.get("per_step_accepted")),
+        drafted: numbers(rounds.get("per_step_drafted")),
     })
 }
 
@@ -139,6 +139,6 @@ fn encode(server: &HttpServer, text: &str) -> Result<Vec<Token>> {
         "model": server.model, "prompt": text, "max_tokens": 1, "return_token_ids": true,
     });
     let answer = server.post(API.path, &body)?;
-    ids(answer["choices"][0].get("prompt_token_ids"))
+    numbers(answer["choices"][0].get("prompt_token_ids"))
         .context("its answer has no \"prompt_token_ids\", so the prompt's tokens are unknown")
 }

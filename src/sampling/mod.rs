@@ -177,15 +177,8 @@ impl Sampler {
                 .map(|(logits, history)| self.distribution(logits, *history))
                 .collect();
         }
-        let dists = positions.iter().map(|_| Mutex::new(None)).collect::<Vec<_>>();
-        (self.for_each.0)(dists.len(), &|i| {
-            let (logits, history) = positions[i];
-            let dist = self.distribution(logits, history);
-            *dists[i].lock().unwrap_or_else(PoisonError::into_inner) = Some(dist);
-        });
-        let dist =
-            |cell: Mutex<Option<_>>| cell.into_inner().unwrap_or_else(PoisonError::into_inner);
-        dists.into_iter().filter_map(dist).collect()
+        let dist = |at: usize| self.distribution(positions[at].0, positions[at].1);
+        self.for_each.map(positions.len(), dist).into_iter().collect()
     }
 
     /// The distribution after each processor in turn, beginning with the plain softmax.
@@ -244,6 +237,29 @@ impl Sampler {
 /// threads, and returns when all calls are done.
 #[derive(Debug, Clone, Copy)]
 pub struct ForEachRow(pub fn(usize, &(dyn Fn(usize) + Sync)));
+
+impl ForEachRow {
+    /// What `work` yields for each row, in order.
+    pub(crate) fn map<T: Send>(self, rows: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+        let done = (0..rows).map(|_| Mutex::new(None)).collect::<Vec<_>>();
+        (self.0)(rows, &|row| {
+            let value = work(row);
+            *done[row].lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        });
+        let value =
+            |cell: Mutex<Option<T>>| cell.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.into_iter().filter_map(value).collect()
+    }
+
+    /// Calls `work` with the number of each item and the item.
+    pub(crate) fn change<T: Send>(self, items: &mut [T], work: impl Fn(usize, &mut T) + Sync) {
+        let items = items.iter_mut().map(Mutex::new).collect::<Vec<_>>();
+        (self.0)(items.len(), &|at| {
+            let mut item = items[at].lock().unwrap_or_else(PoisonError::into_inner);
+            work(at, &mut item);
+        });
+    }
+}
 
 impl Default for ForEachRow {
     /// One row after the other on the caller's thread.

@@ -17,7 +17,6 @@ use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape, Origin, Siblings};
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "greedy_multi",
     aliases: &["greedy_draft_sampling"],

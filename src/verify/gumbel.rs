@@ -26,7 +26,6 @@ const LISTS: Param = Param::count(
     "k: number of noise lists, and so of drafts that can be coupled to them",
 );
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "gumbel",
     aliases: &["drafter_invariant", "gls"],

@@ -17,7 +17,6 @@ use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape, Siblings};
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "k_seq",
     aliases: &["spectr"],

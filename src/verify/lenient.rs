@@ -8,7 +8,7 @@
 //! Cost: the same as rejection sampling.
 
 use super::descent::descend;
-use super::rejection::choose_scaled;
+use super::rejection::choose;
 use super::{BuildVerifier, Verifier};
 use crate::chance::Chance;
 use crate::distribution::Dist;
@@ -20,7 +20,6 @@ use crate::tree::{Draft, DraftShape};
 const LENIENCE: Param =
     Param::number("lenience", 0.5, 0.01..=1.0, "factor on the draft's probability; 1 is exact");
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "lenient",
     aliases: &["lenience"],
@@ -57,6 +56,6 @@ impl Verifier for Lenient {
     }
 
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
-        descend(draft, targets, |fork| choose_scaled(fork, self.lenience, chance))
+        descend(draft, targets, |fork| choose(fork, self.lenience, chance))
     }
 }

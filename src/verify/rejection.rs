@@ -19,7 +19,6 @@ use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape};
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "rejection",
     aliases: &["standard", "speculative_sampling", "rrs"],
@@ -41,17 +40,12 @@ impl Verifier for Rejection {
     }
 
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
-        descend(draft, targets, |fork| choose(fork, chance))
+        descend(draft, targets, |fork| choose(fork, 1.0, chance))
     }
 }
 
-/// Applies the rule at one node.
-pub(super) fn choose(fork: &Fork<'_>, chance: &mut dyn Chance) -> Decision {
-    choose_scaled(fork, 1.0, chance)
-}
-
-/// Applies the rule with every draft distribution multiplied by `scale`; 1 is exact.
-pub(super) fn choose_scaled(fork: &Fork<'_>, scale: f64, chance: &mut dyn Chance) -> Decision {
+/// Applies the rule at one node, with every draft distribution multiplied by `scale`; 1 is exact.
+pub(super) fn choose(fork: &Fork<'_>, scale: f64, chance: &mut dyn Chance) -> Decision {
     let mut dist = Cow::Borrowed(fork.p);
     let (mut purpose, mut fallbacks) = (Purpose::Bonus, 0);
     for child in fork.children() {

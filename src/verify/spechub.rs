@@ -18,7 +18,6 @@ use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape, NodeId, Siblings};
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "spechub",
     aliases: &[],
@@ -47,7 +46,7 @@ impl Verifier for SpecHub {
             let children = fork.children().collect::<Vec<_>>();
             match children[..] {
                 [first, second] => choose(fork, [first, second], chance),
-                _ => rejection::choose(fork, chance),
+                _ => rejection::choose(fork, 1.0, chance),
             }
         })
     }

@@ -13,7 +13,6 @@ use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape};
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "token_match",
     aliases: &["strict_match", "strict"],

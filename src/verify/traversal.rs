@@ -19,7 +19,6 @@ use crate::registry::{Class, Entry};
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape, NodeId, Row};
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "traversal",
     aliases: &["block", "block_verification"],

@@ -25,7 +25,6 @@ const EPSILON: Param = Param::number(
 const DELTA: Param =
     Param::number("typical_delta", 0.6, 0.0..=1.0, "factor on exp(-entropy of the target)");
 
-/// The registry entry.
 pub(super) const ENTRY: Entry<BuildVerifier> = Entry {
     name: "typical",
     aliases: &["typical_acceptance"],

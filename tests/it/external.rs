@@ -103,7 +103,7 @@ fn wrong_verifiers_are_refuted_and_named() {
 #[test]
 fn suspects_are_wrong_and_named_as_themselves() {
     for suspect in SUSPECTS {
-        assert_eq!(named(suspect.verify), Some(suspect.name), "{}", suspect.imitates);
+        assert_eq!(named(*suspect), Some(suspect.name), "{}", suspect.imitates);
     }
 }
 

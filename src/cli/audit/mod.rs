@@ -12,7 +12,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 
 use self::rounds::ReportedRounds;
 use self::scorer::Scorer;
@@ -20,7 +19,7 @@ use self::seeds::SeedPairs;
 #[cfg(feature = "serve")]
 use self::server::AuditedServer;
 use self::verdict::{SamplingVerdict, ShownAudit};
-use super::options::{ModelArgs, count};
+use super::options::{ModelArgs, count, named};
 use super::output;
 use super::sampling::SamplingArgs;
 use crate::audit::{
@@ -64,8 +63,8 @@ pub(super) struct AuditArgs {
     reported_rounds: bool,
     /// The acceptance rule of the decoder, by which reported rounds are audited
     #[arg(long, value_name = "VERIFIER", default_value = AcceptanceRule::Token.verifier(),
-        value_parser = rules())]
-    rule: String,
+        value_parser = named(AcceptanceRule::ALL, AcceptanceRule::verifier))]
+    rule: AcceptanceRule,
     /// Gap between logits that rounding differences may reverse: a token with p = 0 whose logit is
     /// no further below one with p > 0 is no evidence
     #[arg(long, value_name = "GAP", default_value_t = 1e-3, value_parser = tie)]
@@ -93,28 +92,21 @@ pub(super) struct AuditArgs {
     sampling: SamplingArgs,
 }
 
-/// Parses a level.
 fn level(text: &str) -> Result<f64, String> {
     let level = text.parse::<f64>().ok().filter(|level| (1e-12..=0.5).contains(level));
     level.ok_or_else(|| "allowed is a number from 1e-12 to 0.5".to_owned())
 }
 
-fn rules() -> PossibleValuesParser {
-    AcceptanceRule::ALL.map(AcceptanceRule::verifier).into()
-}
-
-/// Parses a gap of logits.
 fn tie(text: &str) -> Result<f64, String> {
     let gap = text.parse::<f64>().ok().filter(|gap| (0.0..=100.0).contains(gap));
     gap.ok_or_else(|| "allowed is a number from 0 to 100".to_owned())
 }
 
-/// Runs the command.
 pub(super) fn run(args: &AuditArgs) -> Result<()> {
     if args.num_speculative_tokens.iter().any(|k| !(1..=64).contains(k)) {
         bail!("--num-speculative-tokens: allowed are numbers from 1 to 64");
     }
-    if args.reported_rounds && args.rule() == AcceptanceRule::Block {
+    if args.reported_rounds && args.rule == AcceptanceRule::Block {
         bail!("--reported-rounds: the rounds of block verification depend on tokens to come");
     }
     let planted = args.planted.as_deref().map(Mutant::of_any_models).transpose()?;
@@ -133,7 +125,7 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
         (Some(file), Some(sequences)) => args.audit(file, sequences, &scorer)?,
         _ => Vec::new(),
     };
-    let pairs = plain.as_ref().map(|plain| SeedPairs::of(&own, plain)).filter(SeedPairs::any);
+    let pairs = plain.as_ref().and_then(|plain| SeedPairs::of(&own, plain));
     let limits = AuditLimits { level: args.level, tie: args.tie };
     let verdicts = SamplingVerdict::of(&found, &floor, limits);
     let planted = match (planted, &scorer) {
@@ -167,7 +159,6 @@ struct Audited {
 }
 
 impl AuditArgs {
-    /// The source of the target's distributions.
     fn scorer(&self) -> Result<Scorer> {
         #[cfg(feature = "serve")]
         if let Some(scoring) = self.server.scoring() {
@@ -205,7 +196,7 @@ impl AuditArgs {
             if !scorer.knows_raw_target() {
                 reader = reader.without_raw_target();
             }
-            reader.rounds = reported.shape.map(|_| RoundAudit::new(self.rule(), k));
+            reader.rounds = reported.shape.map(|_| RoundAudit::new(self.rule, k));
             reader.bets_know_rounds = self.reported_rounds;
             let sequences = tape.sequences.iter().zip(&reported.rounds);
             let mut sequences =
@@ -237,11 +228,6 @@ impl AuditArgs {
             [k] => Some(k),
             _ => None,
         }
-    }
-
-    fn rule(&self) -> AcceptanceRule {
-        let named = AcceptanceRule::ALL.into_iter().find(|rule| rule.verifier() == self.rule);
-        named.unwrap_or(AcceptanceRule::Token)
     }
 
     /// Refuses settings of the target, since sequences have their own.

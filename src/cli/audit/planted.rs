@@ -14,9 +14,6 @@ use crate::tape::TapeSequence;
 use crate::terminal::Progress;
 
 /// The same sequences with completions of the known-wrong method, with K drafted tokens per round.
-///
-/// # Errors
-/// If a model fails, or there is no draft model.
 pub(super) fn planted(
     mutant: &Mutant,
     pair: &Pair,

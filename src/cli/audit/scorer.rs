@@ -35,18 +35,11 @@ pub(super) enum Scorer {
 
 impl Scorer {
     /// Loads the target, and the draft model if one is named.
-    ///
-    /// # Errors
-    /// If a model is missing or broken, or the two do not fit together.
     pub(super) fn of_models(args: &ModelArgs) -> Result<Self> {
         Ok(Self::Models(open_pair(args, false, args.draft.is_some())?.0))
     }
 
     /// Requests a first distribution from a server, and loads the draft model if one is named.
-    ///
-    /// # Errors
-    /// If the server does not report distributions, the draft model is missing or broken, or the
-    /// two have different vocabularies.
     #[cfg(feature = "serve")]
     pub(super) fn of_server(scoring: ScoringSettings<'_>, args: &ModelArgs) -> Result<Self> {
         let draft = args.draft.as_ref().map(|_| open_draft(args)).transpose()?;
@@ -74,18 +67,13 @@ impl Scorer {
     }
 
     /// Checks that the distributions of completions with this sampling setting are known.
-    ///
-    /// # Errors
-    /// If they do not follow from what a server reports.
     pub(super) fn check(&self, sampling: SamplingParams) -> Result<()> {
-        match self {
-            Self::Models(_) => {
-                let _ = sampling;
-                Ok(())
-            }
-            #[cfg(feature = "serve")]
-            Self::Server { target, .. } => target.check(sampling),
+        #[cfg(feature = "serve")]
+        if let Self::Server { target, .. } = self {
+            return target.check(sampling);
         }
+        let _ = sampling;
+        Ok(())
     }
 
     /// Whether the distribution before all processors is known, too.
@@ -98,10 +86,6 @@ impl Scorer {
     }
 
     /// Prompts that leave room for `new` tokens.
-    ///
-    /// # Errors
-    /// If a file is missing or malformed, a server does not report the tokens of a prompt, or no
-    /// prompt is left.
     #[cfg(feature = "serve")]
     pub(super) fn prompts(&self, prompts: &SomePrompts, new: usize) -> Result<Vec<TapePrompt>> {
         match self {

@@ -26,8 +26,9 @@ pub(super) struct SeedPairs {
 type SeedKey<'t> = (&'t [Token], String, u64);
 
 impl SeedPairs {
-    /// Compares completions with those of the same prompt, sampling setting and seed.
-    pub(super) fn of(own: &ExternalSequences, plain: &ExternalSequences) -> Self {
+    /// Compares completions with those of the same prompt, sampling setting and seed; `None` if
+    /// there are none.
+    pub(super) fn of(own: &ExternalSequences, plain: &ExternalSequences) -> Option<Self> {
         let plain = seeded(plain).collect::<HashMap<_, _>>();
         let mut pairs = Self::default();
         for (key, sequence) in seeded(own) {
@@ -38,15 +39,9 @@ impl SeedPairs {
             let first = pairs.first_difference.into_iter().chain(differs).min();
             pairs.first_difference = first;
         }
-        pairs
+        (pairs.pairs > 0).then_some(pairs)
     }
 
-    /// Whether there are any.
-    pub(super) fn any(&self) -> bool {
-        self.pairs > 0
-    }
-
-    /// The comparison in words.
     pub(super) fn sentence(&self) -> String {
         let first = self.first_difference;
         let first = first.map(|at| format!("; the first difference is at position {at}"));

@@ -71,15 +71,11 @@ fn apis() -> PossibleValuesParser {
 }
 
 impl AuditedServer {
-    /// Whether there is a server.
     pub(super) fn is_named(&self) -> bool {
         self.url.is_some()
     }
 
     /// Checks the options that need no model.
-    ///
-    /// # Errors
-    /// If one is out of range.
     pub(super) fn check(&self) -> Result<()> {
         if !(1..=256).contains(&self.concurrency) {
             bail!("--concurrency is out of range: allowed is a whole number from 1 to 256");
@@ -98,9 +94,6 @@ impl AuditedServer {
     }
 
     /// Requests the completions that the files do not have yet.
-    ///
-    /// # Errors
-    /// If a server does not answer, or a file cannot be written.
     pub(super) fn gather(
         &self,
         scorer: &Scorer,

@@ -86,7 +86,6 @@ impl SamplingVerdict {
 }
 
 impl ShownAudit {
-    /// The report as text.
     pub(super) fn text(&self) -> Result<String> {
         let seeds = self.seeds.iter().map(|seeds| format!("{}\n", seeds.sentence()));
         let verdicts = self.verdicts.iter().map(SamplingVerdict::text);

@@ -56,7 +56,6 @@ pub(super) struct ExternalArgs {
     time_limit: f64,
 }
 
-/// Parses a precision.
 fn precision(text: &str) -> Result<ExternalPrecision, String> {
     match text {
         "f64" => Ok(ExternalPrecision::F64),
@@ -65,7 +64,6 @@ fn precision(text: &str) -> Result<ExternalPrecision, String> {
     }
 }
 
-/// Parses a time limit.
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| (0.01..=86_400.0).contains(seconds));
     seconds.ok_or_else(|| "allowed is a number of seconds from 0.01 to 86400".to_owned())
@@ -82,9 +80,6 @@ struct ExternalFile<'c> {
 }
 
 /// Certifies the verifier and prints the table and the verdict.
-///
-/// # Errors
-/// If the program cannot be started, an option is out of range, or the verifier is not exact.
 pub(super) fn run(
     command: &str,
     args: &ExternalArgs,

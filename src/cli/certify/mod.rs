@@ -80,9 +80,6 @@ pub(super) struct CertifyArgs {
 }
 
 /// Runs the command and prints the tables of methods and of known-wrong methods.
-///
-/// # Errors
-/// If a method is unknown, a file cannot be written, or a check fails.
 pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     // Recorded before the run, because the sources may change during it.
     let provenance = Provenance::now();

@@ -57,9 +57,6 @@ pub(super) struct ProcessVerifier {
 
 impl ProcessVerifier {
     /// Starts a program; the first word is its name. It inherits standard error.
-    ///
-    /// # Errors
-    /// If it cannot be started.
     pub(super) fn start(words: &[String], limit: Duration) -> Result<Self> {
         let mut child = Command::new(&words[0])
             .args(&words[1..])

@@ -143,7 +143,6 @@ const CASES: &[CaseSpec] = &[
 pub(super) struct RoundCase {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// Whether both models give every token a positive probability.
     pub(super) soft: bool,
     pub(super) k: usize,
     /// p after every sequence of at most K tokens.
@@ -158,9 +157,6 @@ pub(super) struct RoundCase {
 const RARE: &str = "rare";
 
 /// All cases for a vocabulary and a K.
-///
-/// # Errors
-/// If a table row is not a distribution.
 pub(super) fn round_cases(vocab: usize, k: usize) -> Result<Vec<RoundCase>, Error> {
     let numbered = CASES.iter().enumerate();
     numbered.map(|(number, spec)| spec.build(number as u64, vocab, k)).collect()
@@ -193,7 +189,11 @@ impl CaseSpec {
                     q.insert(sequence.clone(), of(&*draft)?);
                 }
             }
-            sequences = sequences.iter().flat_map(|sequence| longer(sequence, vocab)).collect();
+            let longer = |sequence: &Vec<Token>| {
+                let sequence = sequence.clone();
+                (0..vocab as Token).map(move |token| [&sequence[..], &[token]].concat())
+            };
+            sequences = sequences.iter().flat_map(longer).collect();
         }
         let expected = target_distribution(&target, &sampler, &pair.prompt, k + 1)?;
         let &Self { name, about, soft, .. } = self;
@@ -246,14 +246,6 @@ fn mixed(number: u64) -> u64 {
 /// A number from 0.02 to 1.
 fn unit(number: u64) -> f64 {
     0.02 + 0.98 * (mixed(number) % 10_000) as f64 / 9_999.0
-}
-
-/// The sequence extended by each token.
-pub(super) fn longer(
-    sequence: &[Token],
-    vocab: usize,
-) -> impl Iterator<Item = Vec<Token>> + use<'_> {
-    (0..vocab as Token).map(move |token| [sequence, &[token]].concat())
 }
 
 impl RoundCase {

@@ -6,7 +6,7 @@ use super::round::ExternalRound;
 use crate::distribution::Token;
 
 /// The verdict.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExternalVerdict {
     /// Every outcome was enumerated, and the joint distribution is the target's.
@@ -16,6 +16,7 @@ pub enum ExternalVerdict {
     /// The distribution is not the target's.
     Wrong,
     /// The verifier broke a rule of the interface.
+    #[default]
     Invalid,
 }
 
@@ -88,7 +89,7 @@ pub struct ExternalSampling {
 }
 
 /// The certificate of an external verifier.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct ExternalCertificate {
     /// Number of tokens of the vocabulary.
     pub vocab: usize,

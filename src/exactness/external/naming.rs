@@ -13,7 +13,6 @@ use crate::exactness::mutants;
 /// Distributions of enumerated verifiers that differ by less count as equal.
 const SAME: f64 = 1e-9;
 
-/// A known-wrong verifier.
 pub(super) struct KnownWrong {
     pub(super) name: &'static str,
     pub(super) imitates: &'static str,
@@ -27,7 +26,7 @@ pub(super) fn known_wrong() -> Vec<KnownWrong> {
         KnownWrong { name, imitates, verifier }
     });
     let suspects = SUSPECTS.iter().map(|suspect| {
-        let verifier: Box<dyn ExternalVerifier> = Box::new(suspect.verify);
+        let verifier: Box<dyn ExternalVerifier> = Box::new(*suspect);
         KnownWrong { name: suspect.name, imitates: suspect.imitates, verifier }
     });
     own.chain(suspects).collect()

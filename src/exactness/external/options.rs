@@ -62,9 +62,6 @@ impl Default for ExternalOptions {
 
 impl ExternalOptions {
     /// The options themselves, if they are valid.
-    ///
-    /// # Errors
-    /// If a number is out of its range, or there would be too many sequences.
     pub(super) fn checked(&self) -> Result<&Self, Error> {
         let &Self { vocab, k, detect, .. } = self;
         if vocab < 2 {

@@ -104,9 +104,6 @@ impl ExternalRound {
 }
 
 /// The sum of the weights of a choice.
-///
-/// # Errors
-/// If the weights are invalid.
 pub(super) fn total(weights: &[f64]) -> Result<f64, Error> {
     let wrong =
         |why: String| Err(Error::input(format!("it asked to choose by {weights:?}: {why}")));

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::cases::RoundCase;
-use super::certificate::ExternalWitness;
+use super::certificate::{ExternalCase, ExternalCertificate, ExternalVerdict, ExternalWitness};
 use crate::distribution::Token;
-use crate::exactness::joint::{JointDistribution, worse};
+use crate::exactness::joint::{Gap, JointDistribution, first_tokens, worse};
 
 /// The distribution of K + 1 tokens: the tokens of a round, completed by draws from the target.
 pub(super) fn completed(case: &RoundCase, rounds: &JointDistribution) -> JointDistribution {
-    let mut whole = JointDistribution::new();
     let mut open = JointDistribution::from([(Vec::new(), 0.0)]);
     for len in 1..=case.k + 1 {
         let mut longer = JointDistribution::new();
@@ -23,28 +22,52 @@ pub(super) fn completed(case: &RoundCase, rounds: &JointDistribution) -> JointDi
         }
         open = longer;
     }
-    whole.extend(open.into_iter().filter(|(_, mass)| *mass != 0.0));
-    whole
+    open.into_iter().filter(|(_, mass)| *mass != 0.0).collect()
 }
 
-/// The distribution of the first `len` tokens.
-fn prefixes(dist: &JointDistribution, len: usize) -> JointDistribution {
-    let mut found = JointDistribution::new();
-    for (sequence, mass) in dist {
-        *found.entry(sequence[..len].to_vec()).or_insert(0.0) += mass;
+impl ExternalCertificate {
+    /// Adds the result in a case: this distribution, from this number of rounds.
+    pub(super) fn add(
+        &mut self,
+        case: &RoundCase,
+        found: &JointDistribution,
+        rounds: u64,
+        noise: f64,
+    ) {
+        let Gap { tv_joint, tv_first_token, max_error, .. } = Gap::between(found, &case.expected);
+        self.rounds += rounds;
+        self.max_tv = worse(self.max_tv, tv_joint);
+        self.max_error = worse(self.max_error, max_error);
+        self.cases.push(ExternalCase {
+            name: case.name,
+            about: case.about,
+            rounds,
+            tv_joint,
+            tv_first_token,
+            max_error,
+            noise,
+        });
     }
-    found
+
+    /// Records that the distributions are not the target's, and where they differ.
+    pub(super) fn refute(&mut self, cases: &[RoundCase], dists: &[JointDistribution]) {
+        self.verdict = ExternalVerdict::Wrong;
+        let excess = |case: &ExternalCase| case.tv_joint - case.noise;
+        let most = self.cases.iter().zip(cases.iter().zip(dists));
+        let most = most.max_by(|a, b| excess(a.0).total_cmp(&excess(b.0)));
+        self.worst = most.and_then(|(shown, (case, dist))| {
+            // For frequencies, only differences above the noise.
+            let bar = if shown.noise > 0.0 { 0.25 * shown.max_error } else { self.bar };
+            witness(case, dist, bar.min(shown.max_error / 2.0))
+        });
+    }
 }
 
 /// The first position at which a distribution differs from the target's by more than `bar`, with
 /// the context of the largest difference there; `None` if there is none.
-pub(super) fn witness(
-    case: &RoundCase,
-    found: &JointDistribution,
-    bar: f64,
-) -> Option<ExternalWitness> {
+fn witness(case: &RoundCase, found: &JointDistribution, bar: f64) -> Option<ExternalWitness> {
     let (len, sequence) = (1..=case.k + 1).find_map(|len| {
-        let (found, expected) = (prefixes(found, len), prefixes(&case.expected, len));
+        let (found, expected) = (first_tokens(found, len), first_tokens(&case.expected, len));
         let of = |dist: &JointDistribution, sequence| dist.get(sequence).copied().unwrap_or(0.0);
         let sequences = found.keys().chain(expected.keys());
         let off = sequences
@@ -53,7 +76,7 @@ pub(super) fn witness(
         (most.1 > bar).then(|| (len, most.0.clone()))
     })?;
     let after = &sequence[..len - 1];
-    let (whole, next) = (prefixes(found, len - 1), prefixes(found, len));
+    let (whole, next) = (first_tokens(found, len - 1), first_tokens(found, len));
     let mass = whole.get(after).copied().unwrap_or(0.0);
     let expected = case.p(after).to_vec();
     let of = |token| next.get(&[after, &[token as Token]].concat()).copied().unwrap_or(0.0) / mass;

@@ -1,7 +1,7 @@
 //! Samples the rounds of an external verifier.
 
 use super::cases::RoundCase;
-use super::certificate::{ExternalBug, ExternalCase, ExternalSampling};
+use super::certificate::{ExternalBug, ExternalCertificate, ExternalSampling, ExternalVerdict};
 use super::naming::{KnownWrong, known_wrong};
 use super::options::ExternalOptions;
 use super::pearson::{PooledFit, SequenceCounts, UNLIKELY, rounds_to_find};
@@ -25,17 +25,6 @@ const FIRST_COUNT: u64 = 64;
 const ROUNDS_TO_NAME: u64 = 1024;
 /// The largest number of random numbers in a round.
 const MOST_DRAWS: usize = 1 << 20;
-
-/// The results of sampling.
-pub(super) struct Sampled {
-    pub(super) cases: Vec<ExternalCase>,
-    /// The frequencies of sequences, case by case.
-    pub(super) found: Vec<JointDistribution>,
-    pub(super) sampling: ExternalSampling,
-    pub(super) refuted: bool,
-    pub(super) likely_bug: Option<ExternalBug>,
-    pub(super) closest_bug: Option<ExternalBug>,
-}
 
 /// The random numbers of a round.
 struct SampledChance<'s> {
@@ -62,19 +51,12 @@ impl SampledChance<'_> {
         last
     }
 
-    fn decide(&mut self, weights: Option<&[f64]>) -> Result<(usize, f64), Error> {
-        if self.draws >= MOST_DRAWS {
-            return Err(Error::input(format!(
-                "it draws more than {MOST_DRAWS} numbers in a round"
-            )));
-        }
-        match weights {
-            Some(weights) => Ok((self.index(Purpose::Residual, weights, total(weights)?), 0.0)),
-            None => Ok((0, self.unit(Purpose::Accept))),
-        }
-    }
-
-    fn noted<T>(&mut self, found: Result<T, Error>) -> Result<T, Error> {
+    /// A draw, if there may be more of them in this round. Notes the first error.
+    fn limited<T>(&mut self, draw: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        let found = match self.draws {
+            ..MOST_DRAWS => draw(self),
+            _ => Err(Error::input(format!("it draws more than {MOST_DRAWS} numbers in a round"))),
+        };
         if let Err(error) = &found {
             self.refused.get_or_insert(error.clone());
         }
@@ -84,17 +66,15 @@ impl SampledChance<'_> {
 
 impl ExternalChance for SampledChance<'_> {
     fn choose(&mut self, weights: &[f64]) -> Result<usize, Error> {
-        let found = self.decide(Some(weights)).map(|(index, _)| index);
-        self.noted(found)
+        self.limited(|chance| Ok(chance.index(Purpose::Residual, weights, total(weights)?)))
     }
 
     fn uniform(&mut self) -> Result<f64, Error> {
-        let found = self.decide(None).map(|(_, unit)| unit);
-        self.noted(found)
+        self.limited(|chance| Ok(chance.unit(Purpose::Accept)))
     }
 }
 
-/// Samples rounds of all cases.
+/// Samples rounds of all cases, and records what they show.
 ///
 /// # Errors
 /// With a message if the verifier breaks a rule of the interface.
@@ -102,7 +82,8 @@ pub(super) fn sample_cases(
     verifier: &mut dyn ExternalVerifier,
     cases: &[RoundCase],
     options: &ExternalOptions,
-) -> Result<Sampled, String> {
+    certificate: &mut ExternalCertificate,
+) -> Result<(), String> {
     let per_case = |rounds: u64| rounds.div_ceil(cases.len() as u64);
     let rounds = options.rounds.map_or_else(|| rounds_to_find(cases, options.detect), per_case);
     let bets = Bets::on_all(cases);
@@ -134,18 +115,23 @@ pub(super) fn sample_cases(
     let complete = done == rounds;
     refuted |= complete && !fit.is_plausible();
     let found = counts.iter().map(frequencies).collect::<Vec<_>>();
-    let shown = cases.iter().zip(&found).map(|(case, found)| shown(case, found, done)).collect();
-    let (likely_bug, closest_bug) =
-        if refuted { bets.named(&counts, cases, &found) } else { (None, None) };
-    let sampling = ExternalSampling {
+    for (case, found) in cases.iter().zip(&found) {
+        certificate.add(case, found, done, noise(case, done));
+    }
+    certificate.verdict = ExternalVerdict::NotRefuted;
+    if refuted {
+        certificate.refute(cases, &found);
+        (certificate.likely_bug, certificate.closest_bug) = bets.named(&counts, cases, &found);
+    }
+    certificate.sampling = Some(ExternalSampling {
         level: LEVEL,
         min_detectable_tv: fit.min_detectable_tv,
         log10_wealth: log_wealth / std::f64::consts::LN_10,
         statistic: complete.then_some(fit.statistic),
         critical: fit.critical,
         impossible: fit.impossible,
-    };
-    Ok(Sampled { cases: shown, found, sampling, refuted, likely_bug, closest_bug })
+    });
+    Ok(())
 }
 
 /// The next K + 1 tokens: those of a round, completed by draws from the target.
@@ -174,19 +160,11 @@ fn frequencies(counts: &SequenceCounts) -> JointDistribution {
     counts.iter().map(|(sequence, &n)| (sequence.clone(), n as f64 / all)).collect()
 }
 
-fn shown(case: &RoundCase, found: &JointDistribution, rounds: u64) -> ExternalCase {
-    let gap = crate::exactness::Gap::between(found, &case.expected);
+/// The expected total variation between the frequencies of an exact verifier and the distribution.
+fn noise(case: &RoundCase, rounds: u64) -> f64 {
     // The mean absolute deviation of a frequency, taken as normal.
     let deviation = |p: &f64| (2.0 * p * (1.0 - p) / (std::f64::consts::PI * rounds as f64)).sqrt();
-    ExternalCase {
-        name: case.name,
-        about: case.about,
-        rounds,
-        tv_joint: gap.tv_joint,
-        tv_first_token: gap.tv_first_token,
-        max_error: gap.max_error,
-        noise: 0.5 * case.expected.values().map(deviation).sum::<f64>(),
-    }
+    0.5 * case.expected.values().map(deviation).sum::<f64>()
 }
 
 /// Bets on the distributions of known-wrong verifiers.

@@ -92,49 +92,47 @@ impl Verifier for BlockVerification {
     }
 }
 
-const BLOCK_CASE: Case = Case { k: 3, tokens: 5, rule: Some(Rule::Block), ..CASE };
+/// Correct block verification.
+pub(super) const RIGHT_BLOCK: Mutant = Mutant {
+    name: "right_block",
+    case: Case { k: 3, tokens: 5, rule: Some(Rule::Block), ..CASE },
+    verifier: &PLAIN_BLOCK,
+    ..RIGHT
+};
 
-/// Two correct implementations of block verification.
-pub(super) const RIGHT_BLOCKS: [Mutant; 2] = [
-    Mutant { name: "right_block", case: BLOCK_CASE, verifier: &PLAIN_BLOCK, ..RIGHT },
-    Mutant { name: "right_traversal", case: BLOCK_CASE, verifier: &Traversal, ..RIGHT },
-];
+/// A second implementation of it.
+pub(super) const RIGHT_TRAVERSAL: Mutant =
+    Mutant { name: "right_traversal", verifier: &Traversal, ..RIGHT_BLOCK };
 
-/// The wrong block verifiers.
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "block_residual_without_w",
         imitates: "block verification corrects from (p - q)+ instead of (w p - q)+",
-        case: BLOCK_CASE,
         verifier: &BlockVerification { scales: false, ..PLAIN_BLOCK },
-        ..RIGHT
+        ..RIGHT_BLOCK
     },
     Mutant {
         name: "block_without_clip",
         imitates: "the joint ratio of block verification may exceed one",
-        case: BLOCK_CASE,
         verifier: &BlockVerification { clips: false, ..PLAIN_BLOCK },
-        ..RIGHT
+        ..RIGHT_BLOCK
     },
     Mutant {
         name: "block_accepts_with_w",
         imitates: "block verification keeps i tokens with probability w_i",
-        case: BLOCK_CASE,
         verifier: &BlockVerification { accept: |step| step.w, ..PLAIN_BLOCK },
-        ..RIGHT
+        ..RIGHT_BLOCK
     },
     Mutant {
         name: "block_accepts_by_token",
         imitates: "block verification keeps i tokens by the i-th token's own ratio",
-        case: BLOCK_CASE,
         verifier: &BlockVerification { accept: |step| step.ratio, ..PLAIN_BLOCK },
-        ..RIGHT
+        ..RIGHT_BLOCK
     },
     Mutant {
         name: "block_stops_at_first_failure",
         imitates: "block verification ends its scan at the first failure",
-        case: BLOCK_CASE,
         verifier: &BlockVerification { breaks: true, ..PLAIN_BLOCK },
-        ..RIGHT
+        ..RIGHT_BLOCK
     },
 ];

@@ -8,42 +8,91 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::{CASE, Case, Mutant, RIGHT, drafters};
+use super::{CASE, Case, Mutant, RIGHT, RIGHT_RACE};
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::{Dist, Token};
 
-/// Draws for one purpose at the address of another.
+/// The round number of draws without a round.
+const ANY_ROUND: u64 = (1 << 63) - 1;
+
+/// A source of randomness that misuses another one in the ways that its fields name.
 #[derive(Debug)]
-struct Readdressed<'c> {
-    inner: &'c mut dyn Chance,
-    from: Purpose,
-    to: Purpose,
+pub(super) struct Altered<'c> {
+    pub(super) inner: &'c mut dyn Chance,
+    pub(super) round: u64,
+    /// A purpose whose draws use the address of a second purpose.
+    pub(super) readdressed: Option<[Purpose; 2]>,
+    /// Whether uniforms have 24 bits, as from an f32 generator: they are below a bound if they are
+    /// below the next multiple of 2^-24.
+    pub(super) coarse: bool,
+    /// Whether the noise of a race depends on the round as well as the position.
+    pub(super) drifts: bool,
+    /// The position of the first node, if draft tokens are drawn at addresses without a round.
+    pub(super) position: Option<usize>,
+    /// Whether draft tokens and corrections race with noise keyed by round and node.
+    pub(super) races: bool,
 }
 
-impl Readdressed<'_> {
+impl<'c> Altered<'c> {
+    /// No misuse.
+    pub(super) fn none(inner: &'c mut dyn Chance) -> Self {
+        let (readdressed, position) = (None, None);
+        Self { inner, round: 0, readdressed, coarse: false, drifts: false, position, races: false }
+    }
+
     fn site(&self, site: Site) -> Site {
-        if site.purpose == self.from { Site { purpose: self.to, ..site } } else { site }
+        match self.readdressed {
+            Some([from, to]) if site.purpose == from => Site { purpose: to, ..site },
+            _ => site,
+        }
     }
 }
 
-impl Chance for Readdressed<'_> {
+impl Chance for Altered<'_> {
     fn begin_round(&mut self, round: u64) {
+        self.round = round;
         self.inner.begin_round(round);
     }
 
     fn bernoulli(&mut self, site: Site, p: f64) -> bool {
-        let site = self.site(site);
+        let (site, p) = (self.site(site), if self.coarse { coarse(p) } else { p });
         self.inner.bernoulli(site, p)
     }
 
     fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
-        let site = self.site(site);
-        self.inner.categorical(site, dist)
+        if self.races && matches!(site.purpose, Purpose::Draft | Purpose::Residual) {
+            return self.inner.race((self.round as usize) << 20 | site.node, 0..1, dist);
+        }
+        if let Some(position) = self.position {
+            self.inner.begin_round(ANY_ROUND);
+            let site = Site { node: position + site.node, ..site };
+            let token = self.inner.categorical(site, dist);
+            self.inner.begin_round(self.round);
+            return token;
+        }
+        let (site, coarse) = (self.site(site), self.coarse.then(|| coarse_dist(dist)));
+        self.inner.categorical(site, coarse.as_ref().unwrap_or(dist))
     }
 
     fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
-        self.inner.race(position, lists, dist)
+        let round = if self.drifts { self.round as usize } else { 0 };
+        self.inner.race(position + (round << 20), lists, dist)
     }
+}
+
+fn coarse(bound: f64) -> f64 {
+    let steps = f64::from(1 << 24);
+    (bound * steps).ceil() / steps
+}
+
+fn coarse_dist(dist: &Dist) -> Dist {
+    let mut sum = 0.0;
+    let parts = dist.support().map(|(token, p)| {
+        let below = coarse(sum);
+        sum += p;
+        (token, (coarse(sum) - below).max(0.0))
+    });
+    Dist::sparse(dist.vocab(), parts.collect()).unwrap_or_else(|_| dist.clone())
 }
 
 /// Tracks the interval of a node's uniform and draws conditionally on it.
@@ -100,70 +149,8 @@ impl Linked<'_> {
     }
 }
 
-/// Races with noise keyed by the round as well as the position.
-#[derive(Debug)]
-struct Drifting<'c> {
-    inner: &'c mut dyn Chance,
-    round: u64,
-}
-
-impl Chance for Drifting<'_> {
-    fn begin_round(&mut self, round: u64) {
-        self.round = round;
-        self.inner.begin_round(round);
-    }
-
-    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
-        self.inner.bernoulli(site, p)
-    }
-
-    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
-        self.inner.categorical(site, dist)
-    }
-
-    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
-        self.inner.race(position + ((self.round as usize) << 20), lists, dist)
-    }
-}
-
-/// Uniforms of 24 bits, as from an f32 generator: they are below a bound if they are below the next
-/// multiple of 2^-24.
-#[derive(Debug)]
-struct Coarse<'c>(&'c mut dyn Chance);
-
-fn coarse(bound: f64) -> f64 {
-    let steps = f64::from(1 << 24);
-    (bound * steps).ceil() / steps
-}
-
-impl Chance for Coarse<'_> {
-    fn begin_round(&mut self, round: u64) {
-        self.0.begin_round(round);
-    }
-
-    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
-        self.0.bernoulli(site, coarse(p))
-    }
-
-    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
-        let mut sum = 0.0;
-        let parts = dist.support().map(|(token, p)| {
-            let below = coarse(sum);
-            sum += p;
-            (token, (coarse(sum) - below).max(0.0))
-        });
-        let dist = Dist::sparse(dist.vocab(), parts.collect()).unwrap_or_else(|_| dist.clone());
-        self.0.categorical(site, &dist)
-    }
-
-    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
-        self.0.race(position, lists, dist)
-    }
-}
-
 const SEEDED: Case = Case { seeded: true, ..CASE };
 
-/// The wrong uses of randomness.
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "accept_uniform_reused_for_residual",
@@ -173,7 +160,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
             Box::new(Linked { inner, reuses: Purpose::Residual, known: BTreeMap::new() })
         }),
         seeded: |inner| {
-            Box::new(Readdressed { inner, from: Purpose::Residual, to: Purpose::Accept })
+            let readdressed = Some([Purpose::Residual, Purpose::Accept]);
+            Box::new(Altered { readdressed, ..Altered::none(inner) })
         },
         ..RIGHT
     },
@@ -184,20 +172,23 @@ pub(super) const MUTANTS: &[Mutant] = &[
         walked: Some(|inner| {
             Box::new(Linked { inner, reuses: Purpose::Accept, known: BTreeMap::new() })
         }),
-        seeded: |inner| Box::new(Readdressed { inner, from: Purpose::Accept, to: Purpose::Draft }),
+        seeded: |inner| {
+            let readdressed = Some([Purpose::Accept, Purpose::Draft]);
+            Box::new(Altered { readdressed, ..Altered::none(inner) })
+        },
         ..RIGHT
     },
     Mutant {
         name: "uniform_24_bit_tail",
         imitates: "uniforms have 24 bits: a tail of the distribution below 2^-24 is never drawn",
         case: SEEDED,
-        seeded: |inner| Box::new(Coarse(inner)),
+        seeded: |inner| Box::new(Altered { coarse: true, ..Altered::none(inner) }),
         ..RIGHT
     },
     Mutant {
         name: "race_keyed_by_round",
         imitates: "the noise of a position depends on the round that reaches it",
-        seeded: |inner| Box::new(Drifting { inner, round: 0 }),
-        ..drafters::RIGHT_RACE
+        seeded: |inner| Box::new(Altered { drifts: true, ..Altered::none(inner) }),
+        ..RIGHT_RACE
     },
 ];

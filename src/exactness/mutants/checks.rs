@@ -96,13 +96,8 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, Error> {
         draft_sampler: &recorded,
         prompt: PROMPT,
     };
-    let too_slow = match case.rule {
-        Some(rule) => {
-            let expected = chain.expected_emitted(rule, case.k)?;
-            off((found.tally.first_emitted - expected).abs())
-        }
-        None => false,
-    };
+    let expected = case.rule.map(|rule| chain.expected_emitted(rule, case.k)).transpose()?;
+    let too_slow = expected.is_some_and(|length| off((found.tally.first_emitted - length).abs()));
     let audited = generation(AUDITED.0)?;
     let repeats = audit_by(&*target, &audited, SEED, AUDITED.1, mutant.seeded)?.repeated;
     let misfit = case.seeded && {

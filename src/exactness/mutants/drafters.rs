@@ -1,12 +1,12 @@
 //! Drafters that record another distribution than the one from which they drew.
 
-use std::ops::Range;
 use std::rc::Rc;
 
+use super::chances::Altered;
 use super::{CASE, Case, Mutant, RIGHT, TREE_CASE, on_paper};
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::{Dist, Token};
-use crate::draft::{DRAFTERS, Drafter, DrafterParams, MakeDrafter, Pausing, PromptLookup, Round};
+use crate::draft::{DRAFTERS, Drafter, DrafterParams, MakeDrafter, Pausing, Round};
 use crate::error::Error;
 use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 use crate::params::{Params, Value};
@@ -14,7 +14,6 @@ use crate::registry::find;
 use crate::round::RoundEvent;
 use crate::sampling::{History, Sampler, SamplingParams};
 use crate::tree::{Draft, NodeId, Origin, Row, Siblings};
-use crate::verify::Gumbel;
 
 /// The tokens proposed at a node, and the recorded distribution.
 pub(super) struct Forgery {
@@ -122,43 +121,11 @@ struct PositionKeyed<'a> {
     round: u64,
 }
 
-/// The round number used for all rounds.
-const ANY_ROUND: u64 = (1 << 63) - 1;
-
-#[derive(Debug)]
-struct Keyed<'c> {
-    inner: &'c mut dyn Chance,
-    position: usize,
-    round: u64,
-}
-
-impl Chance for Keyed<'_> {
-    fn begin_round(&mut self, round: u64) {
-        self.inner.begin_round(round);
-    }
-
-    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
-        self.inner.bernoulli(site, p)
-    }
-
-    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
-        self.inner.begin_round(ANY_ROUND);
-        let site = Site { node: self.position + site.node, ..site };
-        let token = self.inner.categorical(site, dist);
-        self.inner.begin_round(self.round);
-        token
-    }
-
-    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
-        self.inner.race(position, lists, dist)
-    }
-}
-
 impl<'a> Drafter<'a> for PositionKeyed<'a> {
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
         Pausing::new(async move {
-            let position = round.context.len();
-            let mut chance = Keyed { inner: round.chance, position, round: self.round };
+            let (position, none) = (Some(round.context.len()), Altered::none(round.chance));
+            let mut chance = Altered { position, round: self.round, ..none };
             let mut keyed = Round { chance: &mut chance, length: round.length, ..*round };
             self.inner.propose(&mut keyed).await
         })
@@ -192,18 +159,8 @@ pub(super) const SAMPLED_TREE: MakeDrafter = |params| {
 pub(super) const RIGHT_TREE: Mutant =
     Mutant { name: "right_tree", case: TREE_CASE, drafter: SAMPLED_TREE, ..RIGHT };
 
-/// A correct method of class P: looked-up drafts and a race of the target.
-pub(super) const RIGHT_RACE: Mutant = Mutant {
-    name: "right_race",
-    case: Case { rule: None, ..CASE },
-    drafter: |_| Ok(Box::new(PromptLookup { max: 3, min: 1, leftmost: false })),
-    verifier: &Gumbel { lists: 1 },
-    ..RIGHT
-};
-
 const NUCLEUS: SamplingParams = SamplingParams { top_p: 0.7, ..SamplingParams::NEUTRAL };
 
-/// The wrong drafters.
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "q_row_off_by_one",

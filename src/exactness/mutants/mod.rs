@@ -16,7 +16,6 @@ mod checks;
 mod drafters;
 mod models;
 mod noise;
-mod samplers;
 mod served;
 mod verifiers;
 mod vocabularies;
@@ -28,11 +27,11 @@ use super::closed::Rule;
 use super::enumerate::{WrapCache, WrapChance, straight};
 use super::reference::draft_model;
 use crate::distribution::Token;
-use crate::draft::{MakeDrafter, ModelDrafter};
+use crate::draft::{MakeDrafter, ModelDrafter, PromptLookup};
 use crate::error::Error;
 use crate::model::{LanguageModel, Toy, ToyPair};
 use crate::sampling::SamplingParams;
-use crate::verify::{Rejection, Verifier};
+use crate::verify::{Gumbel, Rejection, Verifier};
 
 /// The prompt of every case. It contains a repetition, so that lookups find something.
 pub(super) const PROMPT: &[Token] = &[0, 1, 0];
@@ -136,16 +135,25 @@ const RIGHT: Mutant = Mutant {
     cache: |cache| cache,
 };
 
+/// A correct method of class P: looked-up drafts and a race of the target.
+const RIGHT_RACE: Mutant = Mutant {
+    name: "right_race",
+    case: Case { rule: None, ..CASE },
+    drafter: |_| Ok(Box::new(PromptLookup { max: 3, min: 1, leftmost: false })),
+    verifier: &Gumbel { lists: 1 },
+    ..RIGHT
+};
+
 /// Production code in place of mutants.
 const CONTROLS: &[Mutant] = &[
     RIGHT,
     Mutant { name: "right_seeded", case: Case { seeded: true, ..CASE }, ..RIGHT },
     Mutant { name: "right_forks", case: Case { engine: true, ..CASE }, ..RIGHT },
     verifiers::RIGHT_LOOP,
-    blocks::RIGHT_BLOCKS[0],
-    blocks::RIGHT_BLOCKS[1],
+    blocks::RIGHT_BLOCK,
+    blocks::RIGHT_TRAVERSAL,
     drafters::RIGHT_TREE,
-    drafters::RIGHT_RACE,
+    RIGHT_RACE,
     models::RIGHT_ROWS,
     vocabularies::RIGHT_INTERSECTION,
 ];
@@ -155,20 +163,21 @@ pub fn controls() -> Vec<Mutant> {
     CONTROLS.iter().copied().filter(can_run).collect()
 }
 
+/// The known-wrong methods by file, and whether they work with any pair of models.
+const MUTANTS: [(&[Mutant], bool); 8] = [
+    (verifiers::MUTANTS, true),
+    (blocks::MUTANTS, true),
+    (models::MUTANTS, false),
+    (models::SAMPLERS, true),
+    (drafters::MUTANTS, true),
+    (chances::MUTANTS, true),
+    (noise::MUTANTS, true),
+    (vocabularies::MUTANTS, false),
+];
+
 /// All known-wrong methods.
 pub fn mutants() -> Vec<Mutant> {
-    let all = [
-        verifiers::MUTANTS,
-        blocks::MUTANTS,
-        models::MUTANTS,
-        samplers::MUTANTS,
-        drafters::MUTANTS,
-        chances::MUTANTS,
-        noise::MUTANTS,
-        vocabularies::MUTANTS,
-    ]
-    .concat();
-    all.into_iter().filter(can_run).collect()
+    MUTANTS.iter().flat_map(|(own, _)| *own).copied().filter(can_run).collect()
 }
 
 /// The wrong verifiers that are also wrong on chains: name, mistake and verifier.

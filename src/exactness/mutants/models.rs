@@ -40,14 +40,19 @@ impl LanguageModel for Tampered {
     }
 }
 
+fn tampered(toy: Toy, tamper: Tamper) -> Box<dyn LanguageModel> {
+    Box::new(Tampered { toy, tamper })
+}
+
 /// The row before row `i + 1`: that of the node's parent.
 fn parent_row(draft: &Draft, node: usize) -> usize {
     Row::after(draft.node(node).parent).number()
 }
 
-fn scale(logits: &mut Logits, factor: f64) {
-    let scaled = (0..logits.len() as Token).map(|t| logits.get(t) * factor).collect();
-    *logits = Logits::F64(scaled);
+/// Replaces the logit of each token.
+fn replace(logits: &mut Logits, value: impl Fn(Token, f64) -> f64) {
+    let values = (0..logits.len() as Token).map(|t| value(t, logits.get(t))).collect();
+    *logits = Logits::F64(values);
 }
 
 /// A toy with its own cache, which may fail to overwrite, move or copy rows.
@@ -167,19 +172,22 @@ pub(super) const RIGHT_ROWS: Mutant = Mutant {
 };
 
 const COOL: SamplingParams = SamplingParams { temperature: 0.7, ..SamplingParams::NEUTRAL };
+const TOP_2: SamplingParams = SamplingParams { top_k: 2, ..SamplingParams::NEUTRAL };
 const FREQUENCY: f64 = 0.8;
+const PENALISED: Case = Case {
+    target: SamplingParams { frequency_penalty: FREQUENCY, ..SamplingParams::NEUTRAL },
+    ..CASE
+};
 
-/// The wrong targets.
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "bonus_row_not_warped",
         imitates: "the bonus token is drawn from the plain softmax, past the temperature",
         case: Case { target: COOL, draft: COOL, ..CASE },
+        // Undoes the later division by the temperature.
         target: |toy| {
-            Box::new(Tampered {
-                toy,
-                // Undoes the later division by the temperature.
-                tamper: |draft, rows| scale(&mut rows[draft.len()], COOL.temperature),
+            tampered(toy, |draft, rows| {
+                replace(&mut rows[draft.len()], |_, logit| logit * COOL.temperature);
             })
         },
         ..RIGHT
@@ -188,13 +196,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "bonus_context_stale",
         imitates: "the bonus token is drawn without its last context token",
         target: |toy| {
-            Box::new(Tampered {
-                toy,
-                tamper: |draft, rows| {
-                    if let Some(last) = draft.len().checked_sub(1) {
-                        rows[last + 1] = rows[parent_row(draft, last)].clone();
-                    }
-                },
+            tampered(toy, |draft, rows| {
+                if let Some(last) = draft.len().checked_sub(1) {
+                    rows[last + 1] = rows[parent_row(draft, last)].clone();
+                }
             })
         },
         ..RIGHT
@@ -203,13 +208,10 @@ pub(super) const MUTANTS: &[Mutant] = &[
         name: "target_row_off_by_one",
         imitates: "each draft token but the first is verified by the row before its own",
         target: |toy| {
-            Box::new(Tampered {
-                toy,
-                tamper: |draft, rows| {
-                    for node in (0..draft.len()).rev() {
-                        rows[node + 1] = rows[parent_row(draft, node)].clone();
-                    }
-                },
+            tampered(toy, |draft, rows| {
+                for node in (0..draft.len()).rev() {
+                    rows[node + 1] = rows[parent_row(draft, node)].clone();
+                }
             })
         },
         ..RIGHT
@@ -217,23 +219,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "penalties_ignore_draft",
         imitates: "penalties count committed tokens only, not the drafted ones before a row",
-        case: Case {
-            target: SamplingParams { frequency_penalty: FREQUENCY, ..SamplingParams::NEUTRAL },
-            ..CASE
-        },
+        case: PENALISED,
+        // Compensates the penalty that the sampler will subtract for drafted tokens.
         target: |toy| {
-            Box::new(Tampered {
-                toy,
-                // Compensates the penalty that the sampler will subtract for drafted tokens.
-                tamper: |draft, rows| {
-                    for (node, row) in rows.iter_mut().skip(1).enumerate() {
-                        let drafted = draft.tokens_to(node);
-                        let count = |t| drafted.iter().filter(|&&d| d == t).count() as f64;
-                        let tokens = 0..row.len() as Token;
-                        let kept = tokens.map(|t| row.get(t) + FREQUENCY * count(t)).collect();
-                        *row = Logits::F64(kept);
-                    }
-                },
+            tampered(toy, |draft, rows| {
+                for (node, row) in rows.iter_mut().skip(1).enumerate() {
+                    let drafted = draft.tokens_to(node);
+                    let count = |t| drafted.iter().filter(|&&d| d == t).count() as f64;
+                    replace(row, |t, logit| logit + FREQUENCY * count(t));
+                }
             })
         },
         ..RIGHT
@@ -241,26 +235,18 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "penalties_count_whole_draft",
         imitates: "penalties at a row also count the drafted tokens after it",
-        case: Case {
-            target: SamplingParams { frequency_penalty: FREQUENCY, ..SamplingParams::NEUTRAL },
-            ..CASE
-        },
+        case: PENALISED,
+        // Subtracts for later tokens what the sampler subtracts for earlier ones.
         target: |toy| {
-            Box::new(Tampered {
-                toy,
-                // Subtracts for later tokens what the sampler subtracts for earlier ones.
-                tamper: |draft, rows| {
-                    for (row, logits) in rows.iter_mut().enumerate() {
-                        let before = if row == 0 { Vec::new() } else { draft.path(row - 1) };
-                        let count = |t| {
-                            let later = (0..draft.len()).filter(|id| !before.contains(id));
-                            later.filter(|&id| draft.node(id).token == t).count() as f64
-                        };
-                        let tokens = 0..logits.len() as Token;
-                        let less = tokens.map(|t| logits.get(t) - FREQUENCY * count(t)).collect();
-                        *logits = Logits::F64(less);
-                    }
-                },
+            tampered(toy, |draft, rows| {
+                for (row, logits) in rows.iter_mut().enumerate() {
+                    let before = if row == 0 { Vec::new() } else { draft.path(row - 1) };
+                    let count = |t| {
+                        let later = (0..draft.len()).filter(|id| !before.contains(id));
+                        later.filter(|&id| draft.node(id).token == t).count() as f64
+                    };
+                    replace(logits, |t, logit| logit - FREQUENCY * count(t));
+                }
             })
         },
         ..RIGHT
@@ -285,6 +271,24 @@ pub(super) const MUTANTS: &[Mutant] = &[
         case: Case { engine: true, ..CASE },
         target: |toy| Box::new(Careless { toy, care: Care { copies: false, ..ALL_CARE } }),
         cache: |cache| Box::new(WholeTiles(cache)),
+        ..RIGHT
+    },
+];
+
+/// Samplers that ignore a requested setting.
+pub(super) const SAMPLERS: &[Mutant] = &[
+    Mutant {
+        name: "target_temperature_ignored",
+        imitates: "temperature 0.7 is asked for and the target is sampled at 1",
+        case: Case { target: COOL, draft: COOL, ..CASE },
+        sampler: |params| SamplingParams { temperature: 1.0, ..params },
+        ..RIGHT
+    },
+    Mutant {
+        name: "target_top_k_ignored",
+        imitates: "top-k 2 is asked for and applied to the draft alone",
+        case: Case { target: TOP_2, draft: TOP_2, ..CASE },
+        sampler: |params| SamplingParams { top_k: 0, ..params },
         ..RIGHT
     },
 ];

@@ -8,40 +8,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::chances::Altered;
 use super::{Case, Mutant, RIGHT, on_paper};
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::{Dist, Token};
-
-/// For the seeded generator: draft tokens and corrections race with noise keyed by round and node.
-#[derive(Debug)]
-struct OneNoise<'c> {
-    inner: &'c mut dyn Chance,
-    round: u64,
-}
-
-impl Chance for OneNoise<'_> {
-    fn begin_round(&mut self, round: u64) {
-        self.round = round;
-        self.inner.begin_round(round);
-    }
-
-    fn bernoulli(&mut self, site: Site, p: f64) -> bool {
-        self.inner.bernoulli(site, p)
-    }
-
-    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
-        match site.purpose {
-            Purpose::Draft | Purpose::Residual => {
-                self.inner.race((self.round as usize) << 20 | site.node, 0..1, dist)
-            }
-            _ => self.inner.categorical(site, dist),
-        }
-    }
-
-    fn race(&mut self, position: usize, lists: Range<usize>, dist: &Dist) -> Token {
-        self.inner.race(position, lists, dist)
-    }
-}
 
 /// For the enumeration: remembers which token was drawn from which distribution at a node.
 #[derive(Debug)]
@@ -114,13 +84,12 @@ fn both(q: &Dist, x: Token, r: &Dist, y: Token) -> f64 {
 /// each; given that 0 won, with 7/12 and 5/12.
 const FIXTURE: Case = Case { seeded: true, ..on_paper(&[0.2, 0.3, 0.5], &[0.6, 0.1, 0.3]) };
 
-/// The wrong uses of noise.
 pub(super) const MUTANTS: &[Mutant] = &[Mutant {
     name: "residual_reuses_draft_noise",
     imitates: "the noise that drew a rejected token draws its correction",
     case: FIXTURE,
     on_paper: Some(0.4 / 12.0),
     walked: Some(|inner| Box::new(GivenDraft { inner, drawn: BTreeMap::new() })),
-    seeded: |inner| Box::new(OneNoise { inner, round: 0 }),
+    seeded: |inner| Box::new(Altered { races: true, ..Altered::none(inner) }),
     ..RIGHT
 }];

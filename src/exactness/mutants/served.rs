@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Mutant, blocks, can_run, chances, drafters, noise, samplers, verifiers};
+use super::{MUTANTS, Mutant, can_run};
 use crate::chance::Chance;
 use crate::decode::{Method, MethodSpec};
 use crate::draft::{DrafterParams, Tools, draft_sampling};
@@ -13,16 +13,8 @@ use crate::sampling::Sampler;
 
 /// The known-wrong methods that work with any pair of models.
 pub fn of_any_models() -> Vec<Mutant> {
-    let all = [
-        verifiers::MUTANTS,
-        blocks::MUTANTS,
-        samplers::MUTANTS,
-        drafters::MUTANTS,
-        chances::MUTANTS,
-        noise::MUTANTS,
-    ]
-    .concat();
-    all.into_iter().filter(can_run).collect()
+    let all = MUTANTS.iter().filter(|(_, any_models)| *any_models).flat_map(|(own, _)| *own);
+    all.copied().filter(can_run).collect()
 }
 
 impl Mutant {

@@ -117,41 +117,34 @@ impl Verifier for Redraws {
     }
 }
 
-/// Rejection sampling with target probabilities rounded to two decimals.
+/// Rejection sampling of another draft and other distributions than those given.
 #[derive(Debug)]
-struct RoundedTarget;
+struct OtherInputs(fn(&Draft, &[Dist]) -> (Draft, Vec<Dist>));
 
-impl Verifier for RoundedTarget {
+impl Verifier for OtherInputs {
     fn supports(&self, _shape: &DraftShape) -> bool {
         true
     }
 
     fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
-        let coarse = |dist: &Dist| {
-            let weights = (0..dist.vocab() as Token).map(|t| (dist.p(t) * 100.0).round());
-            Dist::from_weights(weights.collect()).unwrap_or_else(|_| dist.clone())
-        };
-        let targets = targets.iter().map(coarse).collect::<Vec<_>>();
-        Rejection.verify(draft, &targets, chance)
+        let (draft, targets) = (self.0)(draft, targets);
+        Rejection.verify(&draft, &targets, chance)
     }
 }
 
-/// Rejection sampling of drafts whose distributions were lost.
-#[derive(Debug)]
-struct NoDistribution;
+/// The probabilities rounded to two decimals.
+fn rounded(dist: &Dist) -> Dist {
+    let weights = (0..dist.vocab() as Token).map(|t| (dist.p(t) * 100.0).round());
+    Dist::from_weights(weights.collect()).unwrap_or_else(|_| dist.clone())
+}
 
-impl Verifier for NoDistribution {
-    fn supports(&self, _shape: &DraftShape) -> bool {
-        true
+/// The draft without its distributions.
+fn without_distributions(draft: &Draft) -> Draft {
+    let mut certain = Draft::empty(draft.vocab()).at(draft.start());
+    for node in draft.nodes() {
+        certain.forge(node.parent, node.token, Origin::Certain);
     }
-
-    fn verify(&self, draft: &Draft, targets: &[Dist], chance: &mut dyn Chance) -> Verdict {
-        let mut no_distribution = Draft::empty(draft.vocab()).at(draft.start());
-        for node in draft.nodes() {
-            no_distribution.forge(node.parent, node.token, Origin::Certain);
-        }
-        Rejection.verify(&no_distribution, targets, chance)
-    }
+    certain
 }
 
 /// The residual with tokens paired by their place after filtering, instead of by id.
@@ -168,7 +161,6 @@ const FILTERED: Case = Case { target: TOP_2, draft: TOP_2, ..CASE };
 pub(super) const RIGHT_LOOP: Mutant =
     Mutant { name: "right_verifier_loop", verifier: &PLAIN_LOOP, ..RIGHT };
 
-/// The wrong verifiers.
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "correction_from_p",
@@ -292,13 +284,15 @@ pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "draft_distributions_lost",
         imitates: "sampled drafts are verified as if they were certain; the distribution stays exact",
-        verifier: &NoDistribution,
+        verifier: &OtherInputs(|draft, targets| (without_distributions(draft), targets.to_vec())),
         ..RIGHT
     },
     Mutant {
         name: "p_rounded_to_2_decimals",
         imitates: "the target's distribution is handed over in low precision",
-        verifier: &RoundedTarget,
+        verifier: &OtherInputs(|draft, targets| {
+            (draft.clone(), targets.iter().map(rounded).collect())
+        }),
         ..RIGHT
     },
     Mutant {
