@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::document::{DocBlock, DocCell, Tone};
 use super::results::Results;
 use super::series::Series;
+use super::tables::number;
 use crate::experiment::Cell;
 use crate::rows::DivergenceRow;
 use crate::statistics::Sample;
@@ -105,7 +106,7 @@ fn key(sample: &Sample) -> (&str, u32) {
 }
 
 fn line(method: &str, k: usize, row: &DivergenceRow) -> Vec<DocCell> {
-    let missing = || DocCell::number(None, 0);
+    let missing = || number(None, 0);
     let logits = |x: Option<f64>| {
         x.map_or_else(missing, |value| DocCell::shown_as(format!("{value:.2e}"), x))
     };
@@ -119,6 +120,6 @@ fn line(method: &str, k: usize, row: &DivergenceRow) -> Vec<DocCell> {
         token(row.token),
         logits(row.top2_gap),
         logits(row.bound),
-        if row.tie { "yes".into() } else { DocCell::from("NO").in_tone(Tone::Bad) },
+        if row.tie { "yes".into() } else { DocCell { tone: Tone::Bad, ..DocCell::from("NO") } },
     ]
 }

@@ -128,7 +128,7 @@ fn table(table: &DocTable, heading: &str, cells: Option<&PageCells>) -> String {
 fn field(cell: &DocCell, numbers: bool) -> String {
     let text = cell.to_string();
     let long = text.chars().count() > LONG;
-    let tone = match cell.tone() {
+    let tone = match cell.tone {
         Tone::Plain => "",
         Tone::Good => "good",
         Tone::Bad => "bad",
@@ -140,9 +140,9 @@ fn field(cell: &DocCell, numbers: bool) -> String {
         classes => format!(" class=\"{classes}\""),
     };
     // A count is its own exact value.
-    let exact = cell.value().map(digits).filter(|exact| *exact != text);
+    let exact = cell.value.map(digits).filter(|exact| *exact != text);
     let exact = exact.map_or_else(String::new, |exact| format!(" data-v=\"{exact}\""));
-    let ends = cell.ends().map(|(lo, hi)| format!(" data-i=\"{}, {}\"", digits(lo), digits(hi)));
+    let ends = cell.ends.map(|(lo, hi)| format!(" data-i=\"{}, {}\"", digits(lo), digits(hi)));
     format!("<td{class}{exact}{}>{}</td>", ends.unwrap_or_default(), html(&text))
 }
 
