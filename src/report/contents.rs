@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::best::{best, verdict};
-use super::document::{DocBlock, DocCell, DocFigure, external, ours};
+use super::document::{DocBlock, DocCell, DocFigure, external, ours, strong};
 use super::results::Results;
 use super::series::{Names, Series, lines, series};
 use super::tables::{number, verdict_cell, with_interval};
@@ -34,8 +34,8 @@ pub(super) fn compose(
     let plan = &results.plan;
     let mut document =
         vec![DocBlock::Title(plan.experiment.clone()), DocBlock::Question(plan.question.clone())];
-    document.extend(sessions::alarm(results));
-    document.extend(controls::alarm(results));
+    let alarms = [sessions::disturbed(results), controls::disturbed(results)];
+    document.extend(alarms.iter().flatten().map(|alarm| DocBlock::Paragraph(strong(alarm))));
     document.push(run(results));
     document.extend(best_lengths(results, &series, summary));
     document.extend(checks(results, summary));

@@ -112,9 +112,9 @@ pub(super) fn write(folder: &Path, results: &Results) -> Result<()> {
 /// A warning that says which machine's times the report is about, if there are several.
 pub(super) fn warning(results: &Results) -> Option<String> {
     let machines = machines(results);
-    let (_, name) = machines.iter().find(|(group, _)| *group == results.group())?;
+    let (_, name) = machines.iter().find(|(group, _)| *group == results.session)?;
     let groups = results.manifest.groups();
-    let own = results.blocks.iter().filter(|block| groups[block.session] == results.group());
+    let own = results.blocks.iter().filter(|block| groups[block.session] == results.session);
     Some(format!(
         "{} timed this run, and their times never mix: speedups and other times are those of {name}, \
          which has {} of {} blocks; the section \"Machines\" and machines.csv have those of each. \
@@ -187,7 +187,7 @@ pub(super) fn section(
          sample of as many machines allows, and the standard deviation between machines. K is the \
          best one of "
     );
-    let main = machines.iter().find(|(group, _)| *group == results.group());
+    let main = machines.iter().find(|(group, _)| *group == results.session);
     let main = main.map_or_else(String::new, |(_, name)| format!("{name}."));
     let paragraph = [super::document::ours(&words), external(&main)].concat();
     vec![DocBlock::Heading("Machines"), listed, DocBlock::Paragraph(paragraph), table]

@@ -180,7 +180,7 @@ fn disturbed(results: &Results, summary: &[SummaryRow]) -> PageVerdict {
         false => ("No", Tone::Good),
     };
     let seen = format!("{blocks} of {} were disturbed.", count(results.blocks.len(), "block"));
-    let controls = match (results.plan.controls().len(), results.differing()) {
+    let controls = match (results.plan.controls().len(), results.differing) {
         (0, _) => String::new(),
         (all, differ) => format!("{differ} of {} that ran twice differ.", count(all, "cell")),
     };
