@@ -80,19 +80,11 @@ pub(super) fn section(results: &Results) -> Vec<DocBlock> {
             verdict.into(),
         ]
     });
-    let rows = rows.collect::<Vec<_>>();
-    if rows.is_empty() {
-        return Vec::new();
-    }
     let head = ["cell", "first ÷ second [95 %]:", "p:", "p after Holm:", "verdict"];
     let test = format!(
         "These cells ran twice in every block. A difference between the two is not due to the \
          method. The test is a sign-flip test over prompts; below {LEVEL} after Holm the run \
          counts as disturbed."
     );
-    vec![
-        DocBlock::Heading("The same cell twice"),
-        DocBlock::paragraph(&test),
-        DocBlock::table(&head, rows),
-    ]
+    DocBlock::section("The same cell twice", &test, &head, rows.collect())
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::document::{DocBlock, DocCell, Tone};
 use super::results::Results;
-use super::series::Series;
+use super::series::{Series, columns};
 use super::tables::number;
 use crate::experiment::Cell;
 use crate::rows::DivergenceRow;
@@ -70,14 +70,7 @@ fn part(results: &Results, series: &[Series<'_>], wanted: impl Fn(&Cell) -> bool
     if cells.is_empty() {
         return Vec::new();
     }
-    let head = [
-        "method",
-        "sampling",
-        "class",
-        "K:",
-        "completions that differ, of those compared:",
-        "of these by a tie:",
-    ];
+    let head = columns(&["completions that differ, of those compared:", "of these by a tie:"]);
     let mut tables = vec![DocBlock::table(&head, cells)];
     if !found.is_empty() {
         let head =

@@ -7,9 +7,9 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::best::best;
-use super::document::{DocBlock, DocCell, external};
+use super::document::{DocBlock, DocCell, external, ours};
 use super::results::Results;
-use super::series::Series;
+use super::series::{Series, columns};
 use super::tables::{ends, number, with_interval, write_csv};
 use crate::experiment::Cell;
 use crate::rows::{BetweenRow, MachineRow, SummaryRow};
@@ -167,18 +167,14 @@ pub(super) fn section(
         ];
         Some([series.line(best.cell), rest].concat())
     };
-    let head = [
-        "method",
-        "sampling",
-        "class",
-        "K:",
+    let head = columns(&[
         "machines:",
         "lowest:",
         "median:",
         "highest:",
         "typical machine [95 %]:",
         "spread:",
-    ];
+    ]);
     let table = DocBlock::table(&head, series.iter().filter_map(row).collect());
     let words = format!(
         "Every speedup here is of one machine: of plain decoding and the cell in the same blocks. \
@@ -189,6 +185,6 @@ pub(super) fn section(
     );
     let main = machines.iter().find(|(group, _)| *group == results.session);
     let main = main.map_or_else(String::new, |(_, name)| format!("{name}."));
-    let paragraph = [super::document::ours(&words), external(&main)].concat();
+    let paragraph = [ours(&words), external(&main)].concat();
     vec![DocBlock::Heading("Machines"), listed, DocBlock::Paragraph(paragraph), table]
 }

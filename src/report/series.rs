@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::DocCell;
 use super::results::Results;
+use super::tables::number;
 use crate::experiment::{Cell, Goal};
-use crate::registry::Entry;
-use crate::registry::class_with_word;
+use crate::registry::{Entry, class_with_word};
 use crate::rows::SummaryRow;
 use crate::sampling::SamplingParams;
 
@@ -35,6 +35,11 @@ impl<'a> Series<'a> {
     }
 }
 
+/// The heads of the columns of [`Series::line`], and of those that follow.
+pub(super) fn columns<'h>(others: &[&'h str]) -> Vec<&'h str> {
+    [&["method", "sampling", "class", "K:"][..], others].concat()
+}
+
 /// One table row per cell; cells for which `rest` returns `None` are left out.
 pub(super) fn lines(
     series: &[Series<'_>],
@@ -45,6 +50,24 @@ pub(super) fn lines(
     let lines = cells.filter_map(|(series, cell)| {
         let row = summary.iter().find(|row| row.cell == cell.id)?;
         Some([series.line(cell), rest(cell, row)?].concat())
+    });
+    lines.collect()
+}
+
+/// The same of the baselines that are `wanted`, which have no K.
+pub(super) fn plain_lines(
+    results: &Results,
+    summary: &[SummaryRow],
+    wanted: impl Fn(&Cell) -> bool,
+    rest: impl Fn(&Cell, &SummaryRow) -> Option<Vec<DocCell>>,
+) -> Vec<Vec<DocCell>> {
+    let baselines = results.plan.cells.iter().filter(|cell| cell.is_baseline() && wanted(cell));
+    let names = Names::new(baselines.clone());
+    let lines = baselines.filter_map(|cell| {
+        let row = summary.iter().find(|row| row.cell == cell.id)?;
+        let first = [names.method(cell), names.goal(cell), class_with_word(&cell.class)];
+        let first = first.map(DocCell::from).into_iter().chain([number(None, 0)]);
+        Some(first.chain(rest(cell, row)?).collect())
     });
     lines.collect()
 }

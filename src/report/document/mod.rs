@@ -63,6 +63,19 @@ impl DocBlock {
         Self::Table(DocTable { columns: head.iter().map(column).collect(), rows })
     }
 
+    /// A section with a paragraph and a table; nothing without rows.
+    pub(super) fn section(
+        heading: &'static str,
+        words: &str,
+        head: &[&str],
+        rows: Vec<Vec<DocCell>>,
+    ) -> Vec<Self> {
+        if rows.is_empty() {
+            return Vec::new();
+        }
+        vec![Self::Heading(heading), Self::paragraph(words), Self::table(head, rows)]
+    }
+
     /// A paragraph of the report's own words.
     pub(super) fn paragraph(text: &str) -> Self {
         Self::Paragraph(ours(text))
