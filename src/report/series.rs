@@ -92,16 +92,22 @@ pub fn series(results: &Results) -> Vec<Series<'_>> {
     found
 }
 
+/// The names without duplicates, in the order of their first occurrence.
+pub(super) fn once<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
 fn same_but_k(a: &Cell, b: &Cell) -> bool {
-    let key = |c: &Cell| {
-        (
-            c.method.drafter.clone(),
-            c.method.verifier.clone(),
-            c.method.length.clone(),
-            c.method.params.to_string(),
-        )
-    };
-    key(a) == key(b) && a.goal() == b.goal()
+    (&a.method.drafter, &a.method.verifier, &a.method.length)
+        == (&b.method.drafter, &b.method.verifier, &b.method.length)
+        && a.method.params.to_string() == b.method.params.to_string()
+        && a.goal() == b.goal()
 }
 
 /// The settings of a cell, except those declared by the method `name` of `registry`.

@@ -6,6 +6,7 @@ use crate::experiment::Cell;
 use crate::plot::{NEUTRAL, Style, ramp};
 use crate::report::best::best;
 use crate::report::results::Results;
+pub(super) use crate::report::series::once;
 use crate::report::series::{Series, series};
 use crate::rows::{SummaryRow, SurvivalRow};
 
@@ -110,17 +111,6 @@ impl<'a> Data<'a> {
         let first = lengths.next().map(|c| c.method.num_speculative_tokens);
         lengths.any(|c| Some(c.method.num_speculative_tokens) != first)
     }
-}
-
-/// The names without duplicates, in the order of their first occurrence.
-pub(super) fn once<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
-    let mut found = Vec::new();
-    for name in names {
-        if !found.contains(&name) {
-            found.push(name);
-        }
-    }
-    found
 }
 
 /// Drops the first part of every name if all names share it and have a second part.

@@ -23,7 +23,7 @@ pub(super) fn contents(document: &[DocBlock], last: &str) -> String {
 }
 
 /// All sections.
-pub(super) fn sections(document: &[DocBlock], cells: &PageCells) -> String {
+pub(super) fn sections(document: &[DocBlock], cells: &PageCells<'_>) -> String {
     let mut page = String::new();
     let mut open = "";
     for found in document.iter().skip_while(|block| !is_heading(block)) {
@@ -62,7 +62,7 @@ fn anchor(heading: &str) -> String {
 }
 
 /// A block in the section with this heading.
-fn block(block: &DocBlock, heading: &str, cells: Option<&PageCells>) -> String {
+fn block(block: &DocBlock, heading: &str, cells: Option<&PageCells<'_>>) -> String {
     match block {
         DocBlock::Title(name) => format!("<h1>{}</h1>\n", html(name)),
         DocBlock::Question(text) => format!("<blockquote>{}</blockquote>\n", html(text)),
@@ -101,7 +101,7 @@ fn figure(figure: &DocFigure) -> String {
     )
 }
 
-fn table(table: &DocTable, heading: &str, cells: Option<&PageCells>) -> String {
+fn table(table: &DocTable, heading: &str, cells: Option<&PageCells<'_>>) -> String {
     let side = |numbers| if numbers { " class=\"n\"" } else { "" };
     let head = table.columns.iter().map(|column| {
         format!("<th scope=\"col\"{}>{}</th>", side(column.numbers), html(&column.name))
