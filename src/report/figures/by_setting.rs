@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Figure;
-use super::data::{CURVE, Data};
+use super::data::{CURVE, Data, TableEntry};
 use super::facets::even;
 use crate::experiment::Cell;
 use crate::plot::{
@@ -73,7 +73,7 @@ fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
 /// left out: they would mostly show what else their cells differ in.
 fn lines<'d>(data: &'d Data<'_>, key: &str, notes: &mut Vec<String>) -> Vec<SettingLine<'d>> {
     let mut lines = Vec::<SettingLine<'_>>::new();
-    for (cell, row) in data.series.iter().flat_map(|s| data.timed(s)) {
+    for TableEntry { cell, row, .. } in data.series.iter().flat_map(|s| data.timed(s)) {
         let Some(&x) = numbers(cell).get(key) else { continue };
         let mut attributes = attributes(cell);
         attributes.remove(key);

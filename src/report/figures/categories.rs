@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::data::Data;
+use super::data::{Data, TableEntry};
 use super::facets::even;
-use super::table::{self, TableEntry};
+use super::table;
 use crate::plot::{Axis, Column, Even, MOST_PANELS, Page, PlotValue};
 use crate::statistics::{pair_by_prompt, speedup, speedup_interval};
 

@@ -29,7 +29,7 @@ pub(super) fn acceptance(data: &Data<'_>) -> Option<Page> {
 pub(super) fn speedup(data: &Data<'_>) -> Option<Page> {
     let lines = data.series.iter().map(|series| {
         let rows = data.timed(series);
-        let rows = rows.iter().map(|(cell, row)| (cell.method.num_speculative_tokens as f64, row));
+        let rows = rows.iter().map(|e| (e.cell.method.num_speculative_tokens as f64, e.row));
         let points = rows.clone().filter_map(|(x, row)| {
             let y_interval = row.speedup_lo.zip(row.speedup_hi);
             let key = row.cell.clone();

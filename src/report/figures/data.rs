@@ -23,6 +23,13 @@ pub(super) struct Data<'a> {
     pub(super) looks: Looks,
 }
 
+/// A cell that a figure shows.
+pub(super) struct TableEntry<'d> {
+    pub(super) series: &'d Series<'d>,
+    pub(super) cell: &'d Cell,
+    pub(super) row: &'d SummaryRow,
+}
+
 /// The styles of a run's methods and sampling settings.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
@@ -77,9 +84,10 @@ impl<'a> Data<'a> {
     }
 
     /// The cells of a series that were timed.
-    pub(super) fn timed(&self, series: &Series<'a>) -> Vec<(&'a Cell, &'a SummaryRow)> {
+    pub(super) fn timed<'d>(&self, series: &'d Series<'a>) -> Vec<TableEntry<'d>> {
         let rows = series.cells.iter().filter_map(|cell| Some((*cell, self.row(&cell.id)?)));
-        rows.filter(|(_, row)| row.speedup.is_some()).collect()
+        let rows = rows.filter(|(_, row)| row.speedup.is_some());
+        rows.map(|(cell, row)| TableEntry { series, cell, row }).collect()
     }
 
     /// The fastest cell of a series.

@@ -1,6 +1,6 @@
 //! Draws speedup against total variation from the target: the price of approximation.
 
-use super::data::{Data, once};
+use super::data::{Data, TableEntry, once};
 use super::facets::even;
 use crate::experiment::Cell;
 use crate::plot::{
@@ -80,7 +80,7 @@ fn spots<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> impl Iterator<Item =
             key: row.cell.clone(),
         })
     };
-    data.timed(series).into_iter().filter_map(move |(cell, row)| {
+    data.timed(series).into_iter().filter_map(move |TableEntry { cell, row, .. }| {
         let k = format!(", K = {}", cell.method.num_speculative_tokens);
         let name = data.kin(cell) + if data.lengths_differ() { &k } else { "" };
         Some(Spot { series, cell, name, point: place(row)? })

@@ -1,9 +1,8 @@
 //! Draws methods side by side: acceptance, block efficiency and speedup.
 
-use super::data::{CURVE, Data};
+use super::data::{CURVE, Data, TableEntry};
 use super::facets::even;
-use super::table::{self, TableEntry};
-use crate::experiment::Cell;
+use super::table;
 use crate::plot::{Axis, Column, Even, LegendEntry, LegendSample, Page, PlotValue};
 use crate::report::series::Series;
 use crate::report::tables::ends;
@@ -88,11 +87,11 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
 
 /// All timed cells of a series or, if it has enough for a curve, only the best one.
 fn cells<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> Vec<TableEntry<'d>> {
-    let timed = data.timed(series);
-    let best = data.best(series).filter(|_| timed.len() >= CURVE);
-    let shown = |cell: &Cell| best.is_none_or(|best| best.id == cell.id);
-    let cells = timed.into_iter().filter(|(cell, _)| shown(cell));
-    cells.map(|(cell, row)| TableEntry { series, cell, row }).collect()
+    let mut timed = data.timed(series);
+    if let Some(best) = data.best(series).filter(|_| timed.len() >= CURVE) {
+        timed.retain(|entry| entry.cell.id == best.id);
+    }
+    timed
 }
 
 /// Whether the run compares verifiers. If so, alpha does not suffice: it measures the drafts,
