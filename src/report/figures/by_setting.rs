@@ -181,7 +181,7 @@ const MEASURES: &[MetricPanel] = &[
         label: "speedup over plain decoding (×)",
         of: |r| [r.speedup, r.speedup_lo, r.speedup_hi],
         unit: false,
-        even: Some(Even::Loss(1.0)),
+        even: Some(Even::Loss),
     },
 ];
 

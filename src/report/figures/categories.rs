@@ -43,7 +43,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let column = |name: &&str| Column {
         title: (*name).to_owned(),
         axis: axis.clone(),
-        even: Some(Even::Loss(1.0)),
+        even: Some(Even::Loss),
     };
     let columns = categories.iter().map(column).collect();
     let values = |e: &TableEntry<'_>| dots.get(e.cell.id.as_str()).cloned().unwrap_or_default();

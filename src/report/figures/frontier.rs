@@ -48,7 +48,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         };
         let curves = names.iter().zip(&styles).map(curve).filter(|c| !c.points.is_empty());
         let (x, y, curves) = (x.clone(), y.clone(), curves.collect());
-        Panel { title: sampling.to_owned(), x, y, even: Some(Even::Loss(1.0)), curves }
+        Panel { title: sampling.to_owned(), x, y, even: Some(Even::Loss), curves }
     });
     let mut panels = panels.filter(|p| !p.curves.is_empty()).collect::<Vec<_>>();
     if panels.len() > MOST_PANELS {

@@ -35,7 +35,7 @@ const SHARE: MetricColumn = MetricColumn {
         [e.row.share_of_ceiling, lo, hi, None]
     },
     unit: false,
-    even: Some(Even::Line(1.0)),
+    even: Some(Even::Line),
 };
 const TAU: MetricColumn = MetricColumn {
     title: "block efficiency τ",
@@ -60,7 +60,7 @@ const SPEEDUP: MetricColumn = MetricColumn {
     label: "over plain decoding (×)",
     of: |_, TableEntry { row: r, .. }| [r.speedup, r.speedup_lo, r.speedup_hi, r.predicted_speedup],
     unit: false,
-    even: Some(Even::Loss(1.0)),
+    even: Some(Even::Loss),
 };
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
@@ -106,7 +106,7 @@ impl MetricColumn {
     fn column(&self, data: &Data<'_>, entries: &[TableEntry<'_>]) -> Column {
         let values = entries.iter().flat_map(|e| (self.of)(data, e)).flatten();
         let axis = match self.even {
-            Some(Even::Loss(_)) => Axis::around_one(self.label, values),
+            Some(Even::Loss) => Axis::around_one(self.label, values),
             _ if self.unit => Axis::unit(self.label),
             _ => Axis::holding(self.label, values.chain([1.0])),
         };

@@ -33,7 +33,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let titled = columns.iter().map(|column| Column {
         title: column.title.to_owned(),
         axis: axis.clone(),
-        even: Some(Even::Line(1.0)),
+        even: Some(Even::Line),
     });
     let rows = table::rows(data, titled.collect(), &entries, dots);
     Some(table::page("Measured over predicted speedup", notes, Vec::new(), rows))

@@ -30,7 +30,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     };
     let columns = RATIOS.map(|(title, label, of)| {
         let axis = Axis::around_one(label, rivals.iter().flat_map(|r| value(r, of).reach()));
-        Column { title: title.to_owned(), axis, even: Some(Even::Loss(1.0)) }
+        Column { title: title.to_owned(), axis, even: Some(Even::Loss) }
     });
     let values = |entry: &TableEntry<'_>| {
         let rival = rivals.iter().find(|r| r.cell.id == entry.cell.id);
