@@ -42,7 +42,7 @@ fn speedups(costs: &RoundCosts) -> Panel {
     };
     let points = ACCEPTANCES.step_by(5).map(best).collect();
     let axes = ("acceptance α", "speedup over plain decoding (×)");
-    panel("at the best K", axes, points, Some(Even::Loss(1.0)))
+    panel("at the best K", axes, points, Some(Even::Loss))
 }
 
 fn panel(title: &str, axes: (&str, &str), points: Vec<(f64, f64)>, even: Option<Even>) -> Panel {

@@ -96,38 +96,23 @@ fn settings(plan: &Plan) -> Vec<Fact> {
 }
 
 fn models(plan: &Plan) -> Vec<Fact> {
-    let facts = |model: Option<&PlannedModel>, names: [&'static str; 7]| {
+    let facts = |role: usize, model: Option<&PlannedModel>| {
         let of = |fact: &dyn Fn(&PlannedModel) -> String| model.map_or_else(String::new, fact);
-        let values = [
-            of(&|m| m.name.clone()),
-            of(&|m| short(&m.sha256)),
-            of(&|m| m.engine.clone()),
-            of(&|m| m.dtype.clone()),
-            of(&|m| m.kv_cache_dtype.name().to_owned()),
-            of(&|m| m.device.clone().unwrap_or_default()),
-            of(&|m| m.vocabulary.name().to_owned()),
-        ];
-        names.into_iter().zip(values).collect::<Vec<_>>()
+        let device = of(&|m| m.device.clone().unwrap_or_default());
+        let vocabulary = of(&|m| m.vocabulary.name().to_owned());
+        let cache = of(&|m| m.kv_cache_dtype.name().to_owned());
+        [
+            (["target", "draft"], of(&|m| m.name.clone())),
+            (["weights of the target", "weights of the draft"], of(&|m| short(&m.sha256))),
+            (["engine of the target", "engine of the draft"], of(&|m| m.engine.clone())),
+            (["dtype of the target", "dtype of the draft"], of(&|m| m.dtype.clone())),
+            (["KV cache of the target", "KV cache of the draft"], cache),
+            (["device of the target", "device of the draft"], device),
+            (["vocabulary of the target", "vocabulary of the draft"], vocabulary),
+        ]
+        .map(|(names, value)| (names[role], value))
     };
-    let target = [
-        "target",
-        "weights of the target",
-        "engine of the target",
-        "dtype of the target",
-        "KV cache of the target",
-        "device of the target",
-        "vocabulary of the target",
-    ];
-    let draft = [
-        "draft",
-        "weights of the draft",
-        "engine of the draft",
-        "dtype of the draft",
-        "KV cache of the draft",
-        "device of the draft",
-        "vocabulary of the draft",
-    ];
-    [facts(Some(&plan.target), target), facts(plan.draft.as_ref(), draft)].concat()
+    [facts(0, Some(&plan.target)), facts(1, plan.draft.as_ref())].concat()
 }
 
 /// The first twelve digits of a hash.

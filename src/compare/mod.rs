@@ -15,11 +15,9 @@ use serde::Serialize;
 pub use difference::Difference;
 pub use rows::{ComparedCell, ComparedRow};
 
-use crate::shown::count;
 use crate::statistics::{CellOfRun, Measure, PairedPrompts, Pairing, contrasts, pair_runs};
 use difference::{differences, same_times};
 use matching::matched;
-use rows::ComparedTexts;
 use side::RunSide;
 
 /// Two runs, compared.
@@ -82,13 +80,8 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison> {
         prompts.into_values().collect::<PairedPrompts>()
     });
     let paired = paired.collect::<Vec<_>>();
-    let mut compared = cells
-        .iter()
-        .map(|cells| ComparedCell {
-            texts: ComparedTexts::of(a, b, *cells, &prompts),
-            ..ComparedCell::of(a, *cells)
-        })
-        .collect::<Vec<_>>();
+    let compared = cells.iter().map(|cells| ComparedCell::of([a, b], *cells, &prompts));
+    let mut compared = compared.collect::<Vec<_>>();
     for measure in Measure::ALL {
         if measure.is_timed() && no_times.is_some() {
             continue;
@@ -115,9 +108,4 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison> {
     };
     comparison.verdict = verdict::sentences(&comparison, [a, b]);
     Ok(comparison)
-}
-
-/// "3 of 12 cells".
-fn of_cells(some: usize, all: usize) -> String {
-    format!("{some} of {}", count(all, "cell"))
 }

@@ -33,7 +33,6 @@ pub(super) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// The number of its generations.
     pub(super) fn generations(&self) -> usize {
         self.texts.len() * self.cells.len()
     }
@@ -54,24 +53,33 @@ pub(super) struct BlockPlace {
     pub(super) goal: usize,
 }
 
-/// All blocks of a plan in order. Prompts that do not fill a batch are left out.
+/// All blocks of a plan in order.
 pub(super) fn places(plan: &Plan) -> Vec<BlockPlace> {
+    let each = in_a_repeat(plan);
+    let blocks = (0..plan.repeats).flat_map(|repeat| {
+        each.iter().map(move |&(first, goal)| BlockPlace { repeat, first, goal })
+    });
+    blocks.collect()
+}
+
+/// The blocks of every repeat in order: the places of the first prompt and of the goal. Prompts
+/// that do not fill a batch are left out.
+fn in_a_repeat(plan: &Plan) -> Vec<(usize, usize)> {
     let batches = plan.goals().iter().map(|cells| cells[0].batch).collect::<Vec<_>>();
-    let mut places = Vec::new();
-    for repeat in 0..plan.repeats {
-        for first in 0..plan.prompts.len() {
-            let begun = batches.iter().enumerate();
-            let begun = begun.filter(|(_, batch)| begins(first, **batch, plan.prompts.len()));
-            places.extend(begun.map(|(goal, _)| BlockPlace { repeat, first, goal }));
-        }
+    let count = plan.prompts.len();
+    let mut blocks = Vec::new();
+    for first in 0..count {
+        let begins = |batch: usize| first.is_multiple_of(batch) && first + batch <= count;
+        let begun = batches.iter().enumerate().filter(|(_, batch)| begins(**batch));
+        blocks.extend(begun.map(|(goal, _)| (first, goal)));
     }
-    places
+    blocks
 }
 
 impl Plan {
     /// The number of blocks.
     pub fn blocks(&self) -> usize {
-        places(self).len()
+        in_a_repeat(self).len() * self.repeats as usize
     }
 }
 
@@ -95,11 +103,6 @@ pub(super) fn blocks<'a>(
     places(plan).into_iter().enumerate().map(block).collect()
 }
 
-/// Whether a batch of a plan with `count` prompts begins with this one.
-fn begins(prompt: usize, batch: usize, count: usize) -> bool {
-    prompt.is_multiple_of(batch) && prompt + batch <= count
-}
-
 /// Finds the block of a generation by its cell, prompt and repeat.
 #[derive(Debug)]
 pub(crate) struct Places<'a> {
@@ -112,22 +115,14 @@ pub(crate) struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// The lookup for the blocks of a plan.
     pub(crate) fn new(plan: &'a Plan) -> Self {
         let goals = plan.goals();
         let cells = goals.iter().enumerate();
         let cells = cells.flat_map(|(goal, cells)| {
             cells.iter().map(move |cell| (&*cell.id, (cell.batch, goal)))
         });
-        let prompts = plan.prompts.iter().enumerate().map(|(i, id)| (id.as_str(), i));
-        let batches = goals.iter().map(|cells| cells[0].batch).enumerate();
-        let places = (0..plan.prompts.len()).flat_map(|prompt| {
-            let count = plan.prompts.len();
-            let begun = batches.clone().filter(move |(_, batch)| begins(prompt, *batch, count));
-            begun.map(move |(goal, _)| (prompt, goal))
-        });
-        let numbers = places.zip(0..).collect();
-        let prompts = prompts.collect();
+        let prompts = plan.prompts.iter().enumerate().map(|(i, id)| (id.as_str(), i)).collect();
+        let numbers = in_a_repeat(plan).into_iter().zip(0..).collect();
         Self { goals: cells.collect(), prompts, numbers, repeats: plan.repeats }
     }
 

@@ -92,22 +92,9 @@ impl Room<'_> {
 pub(super) struct Chosen {
     /// The chosen questions, as indices of all that the experiment names.
     pub(super) questions: Vec<usize>,
-    /// Their prompts.
     pub(super) prompts: Vec<Prompt>,
-    /// The tokens of each prompt.
     pub(super) tokens: Vec<Vec<Token>>,
-    /// How they were chosen.
     pub(super) choice: Choice,
-}
-
-impl Chosen {
-    /// Notes the turns that are too long, of `of` questions.
-    pub(super) fn end_at(&mut self, long: Vec<(String, usize)>, of: usize) {
-        self.choice.ended = long.into_iter().map(|(id, _)| id).collect();
-        if !self.choice.ended.is_empty() {
-            self.choice.of = of;
-        }
-    }
 }
 
 /// The error that refuses the experiment and lists all prompts that are too long.

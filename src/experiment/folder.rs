@@ -16,7 +16,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::blocks::Places;
 use super::cell::{FORMAT, Plan};
-use super::files::{PARTIAL, sync_folder, write_whole};
+use super::files::{PARTIAL, cannot_write, sync_folder, write_whole};
 use super::headers::ensure_headers;
 use super::keep::keep;
 use super::lock::Lock;
@@ -35,7 +35,7 @@ const NEW: &str = ".new";
 /// A folder with a plan, a manifest and rows, and the right to write to it.
 #[derive(Debug)]
 pub(super) struct ResultsFolder {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// The expected length of each raw file and segment in bytes.
     lengths: RefCell<BTreeMap<String, u64>>,
     /// Held until the folder is dropped; a shard on a file system that cannot lock has none.
@@ -46,9 +46,6 @@ impl ResultsFolder {
     /// Makes `<out>/<experiment>/<date>-<machine>` with the plan, the manifest and the
     /// headers; if the name is taken, `-2`, `-3` and so on are appended. The folder gets
     /// its name once it is complete, so a crash before that leaves no incomplete run.
-    ///
-    /// # Errors
-    /// Names the folder if it cannot be made or written to.
     pub(super) fn create(out: &Path, plan: &Plan, manifest: &Manifest) -> Result<Self> {
         let parent = out.join(&plan.experiment);
         let cannot = |path: &Path| format!("cannot make the results folder {}", path.display());
@@ -122,18 +119,10 @@ impl ResultsFolder {
     }
 
     /// The folder at a path that this process may write to.
-    ///
-    /// # Errors
-    /// Names the file whose length cannot be read.
     pub(super) fn locked(path: PathBuf, lock: Option<Lock>) -> Result<Self> {
         let folder = Self { path, lengths: RefCell::default(), _lock: lock };
         folder.measure()?;
         Ok(folder)
-    }
-
-    /// The path of the folder.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Appends the rows of a block, its row of `blocks.csv` last. Files that are then longer
@@ -168,9 +157,6 @@ impl ResultsFolder {
 
     /// Refuses to continue if something else changed a raw file: rows would be lost
     /// silently.
-    ///
-    /// # Errors
-    /// Names the file.
     pub(super) fn check(&self) -> Result<()> {
         self.lengths.borrow().keys().try_for_each(|name| self.check_file(name))
     }
@@ -193,9 +179,6 @@ impl ResultsFolder {
     /// Repairs what a crash left behind: cuts torn last lines and sets aside the rows of
     /// blocks that are unlisted or damaged. Returns the rows of `blocks.csv`; blocks that
     /// are not superseded are done.
-    ///
-    /// # Errors
-    /// Names the file that cannot be read or written.
     pub(super) fn repair(&self, plan: &Plan) -> Result<Vec<BlockRow>> {
         self.remove_partial()?;
         ensure_headers(&self.path)?;
@@ -227,9 +210,6 @@ impl ResultsFolder {
     }
 
     /// Marks one block as superseded, so that a repetition can replace it.
-    ///
-    /// # Errors
-    /// As [`Self::repair`].
     pub(super) fn set_aside(&self, plan: &Plan, block: usize) -> Result<()> {
         self.check()?;
         let mut kept = BTreeSet::new();
@@ -278,36 +258,28 @@ impl ResultsFolder {
         if rows.is_empty() {
             return Ok(());
         }
-        let new = !self.lengths.borrow().contains_key(R::FILE);
-        self.append_bytes(R::FILE, &text_of(rows, new)?)
-    }
-
-    fn append_bytes(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let before = self.lengths.borrow().get(R::FILE).copied();
+        let bytes = text_of(rows, before.is_none())?;
         // Checked again, because writing the files before this one may have taken a
         // while.
-        self.check_file(name)?;
-        let file = self.path.join(name);
+        self.check_file(R::FILE)?;
+        let file = self.path.join(R::FILE);
         let write = || -> io::Result<()> {
             let mut out = OpenOptions::new().create(true).append(true).open(&file)?;
-            out.write_all(bytes)?;
+            out.write_all(&bytes)?;
             out.sync_data()
         };
-        write().with_context(|| format!("cannot write {}", file.display()))?;
-        let before = self.lengths.borrow().get(name).copied();
+        write().with_context(|| cannot_write(&file))?;
         let length = before.unwrap_or(0) + bytes.len() as u64;
-        self.lengths.borrow_mut().insert(name.to_owned(), length);
+        self.lengths.borrow_mut().insert(R::FILE.to_owned(), length);
         if before.is_none() {
-            let synced = sync_folder(&self.path);
-            synced.with_context(|| format!("cannot write {}", self.path.display()))?;
+            sync_folder(&self.path).with_context(|| cannot_write(&self.path))?;
         }
         Ok(())
     }
 }
 
 /// Writes what a new folder has: plan, manifest and headers.
-///
-/// # Errors
-/// Names the file that cannot be written.
 pub(super) fn fill(new: &Path, plan: &Plan, manifest: &Manifest) -> Result<()> {
     write_whole(&new.join("plan.toml"), toml::to_string(plan)?.as_bytes())?;
     manifest.write(new)?;

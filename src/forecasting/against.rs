@@ -9,7 +9,7 @@ use super::cells::{ForecastCell, compared};
 use crate::experiment::{Cell, PlannedModel};
 use crate::report::Results;
 use crate::sampling::SamplingParams;
-use crate::statistics::{Sample, WIDE_Z, acceptance, by_prompt};
+use crate::statistics::{MIN_PROMPTS, Sample, WIDE_Z, acceptance, by_prompt};
 use crate::tape::{Tape, TapeDrafter, TapeModel};
 
 /// A cell of a run with its forecast. `docs/tape.md` describes the columns.
@@ -93,7 +93,7 @@ fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Optio
     });
     let prompts = both.collect::<Vec<_>>();
     let [forecast, measured, ratio] = compared(&prompts);
-    let interval = ratio.interval_of(WIDE_Z);
+    let interval = ratio.interval_of(MIN_PROMPTS, WIDE_Z);
     Some(ForecastGap {
         cell: cell.id.clone(),
         sampling: cell.method.sampling,

@@ -10,7 +10,7 @@ pub(crate) struct Axis {
     log: bool,
     ticks: Vec<f64>,
     /// Whether its values are settings, so that several curves have points at the same ones.
-    chosen: bool,
+    pub(super) chosen: bool,
 }
 
 /// The minimum ratio of the largest to the smallest setting for a logarithmic axis.
@@ -64,11 +64,6 @@ impl Axis {
     pub(super) fn place(&self, value: f64) -> f64 {
         let (lo, hi) = (self.scaled(self.lo), self.scaled(self.hi));
         (self.scaled(value) - lo) / (hi - lo)
-    }
-
-    /// Whether its values are settings.
-    pub(super) fn chosen(&self) -> bool {
-        self.chosen
     }
 
     /// Whether a value lies on the axis.

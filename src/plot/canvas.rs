@@ -14,12 +14,12 @@ pub(super) const WIDTH: f64 = 800.0;
 /// Margin in pixels on all sides.
 pub(super) const MARGIN: f64 = 14.0;
 
-/// The radius of a marker.
 pub(super) const RADIUS: f64 = 3.8;
 
 /// A canvas of fixed width that grows downwards.
 pub(super) struct Canvas {
-    width: f64,
+    /// In pixels.
+    pub(super) width: f64,
     layers: Vec<Layer>,
     /// What a page lets readers point at.
     spots: Vec<TipSpot>,
@@ -28,11 +28,6 @@ pub(super) struct Canvas {
 impl Canvas {
     pub(super) fn new(width: f64) -> Self {
         Self { width, layers: Vec::new(), spots: Vec::new() }
-    }
-
-    /// Width in pixels.
-    pub(super) fn width(&self) -> f64 {
-        self.width
     }
 
     /// Lets readers of a page point at a value.

@@ -4,7 +4,7 @@ use super::MOST_PANELS;
 use super::axis::Axis;
 use super::canvas::{Anchor, BODY, Canvas, FAINT, HEAD, INK, MARGIN, RADIUS, RULE};
 use super::labels::Labels;
-use super::legend::{self, LegendEntry};
+use super::legend::{self, LegendEntry, LegendSample};
 use super::style::{Colour, LOSS, Style};
 use super::text::{width, wrap};
 use super::tips::{TipSpot, measured, predicted};
@@ -25,23 +25,19 @@ pub(crate) struct Panel {
     pub(crate) curves: Vec<Curve>,
 }
 
-/// A reference value, drawn as a line.
+/// The reference line at 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Even {
     /// Neither side is a loss.
-    Line(f64),
+    Line,
     /// Values below it are losses.
-    Loss(f64),
+    Loss,
 }
 
 impl Even {
     /// The value and whether one side of it is a loss; `None` if it is not on the axis.
     pub(super) fn on(self, axis: &Axis) -> Option<(f64, bool)> {
-        let (value, loss) = match self {
-            Self::Line(value) => (value, false),
-            Self::Loss(value) => (value, true),
-        };
-        axis.holds(value).then_some((value, loss))
+        axis.holds(1.0).then_some((1.0, self == Self::Loss))
     }
 }
 
@@ -93,7 +89,7 @@ impl Grid {
     pub(super) fn draw(&self, canvas: &mut Canvas, top: f64, legend: &[LegendEntry]) -> f64 {
         let panels = &self.panels[..self.panels.len().min(MOST_PANELS)];
         let Some(first) = panels.first() else { return top };
-        let wide = canvas.width();
+        let wide = canvas.width;
         let (columns, height) = shape(panels.len(), wide);
         let same_x = panels.iter().all(|p| p.x == first.x);
         let same_y = panels.iter().all(|p| p.y == first.y);
@@ -225,7 +221,7 @@ impl PlacedPanel<'_> {
     /// curves at the same x are drawn side by side.
     fn aside(&self, i: usize) -> f64 {
         let curves = self.panel.curves.len();
-        let side_by_side = curves > MOST_BANDS && self.panel.x.chosen();
+        let side_by_side = curves > MOST_BANDS && self.panel.x.chosen;
         let middle = (curves as f64 - 1.0) / 2.0;
         if side_by_side { (i as f64 - middle) * 2.5 } else { 0.0 }
     }
@@ -234,7 +230,7 @@ impl PlacedPanel<'_> {
     fn spots(&self, canvas: &mut Canvas, legend: &[LegendEntry]) {
         let (x_label, y_label) = (&self.panel.x.label, &self.panel.y.label);
         for (i, curve) in self.panel.curves.iter().enumerate() {
-            let name = legend::of_curve(legend, curve.style);
+            let name = legend::label(legend, LegendSample::Curve(curve.style));
             for point in &curve.points {
                 let mut lines = vec![
                     self.panel.title.clone(),

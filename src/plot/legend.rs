@@ -14,11 +14,8 @@ pub(crate) struct LegendEntry {
 pub(crate) enum LegendSample {
     /// A line with markers.
     Curve(Style),
-    /// A line of predictions.
     Predicted,
-    /// A predicted value.
     Hollow,
-    /// A part of a bar.
     Part(Colour),
     /// A reference line and the area of losses below it.
     Loss,
@@ -30,16 +27,7 @@ impl LegendEntry {
     }
 }
 
-/// The label of a curve; empty if the legend does not have it.
-pub(super) fn of_curve(legend: &[LegendEntry], style: Style) -> &str {
-    label(legend, LegendSample::Curve(style))
-}
-
-/// The label of a part of a bar; empty if the legend does not have it.
-pub(super) fn of_part(legend: &[LegendEntry], colour: Colour) -> &str {
-    label(legend, LegendSample::Part(colour))
-}
-
-fn label(legend: &[LegendEntry], sample: LegendSample) -> &str {
+/// The label of a sample; empty if the legend does not have it.
+pub(super) fn label(legend: &[LegendEntry], sample: LegendSample) -> &str {
     legend.iter().find(|entry| entry.sample == sample).map_or("", |entry| &entry.label)
 }

@@ -49,7 +49,7 @@ impl Page {
     /// Puts the figure on a canvas; returns its height in pixels.
     fn put(&self, canvas: &mut Canvas) -> f64 {
         let mut at = MARGIN;
-        let room = canvas.width() - 2.0 * MARGIN;
+        let room = canvas.width - 2.0 * MARGIN;
         for line in wrap(&self.title, TITLE, room, 2) {
             at += f64::from(TITLE) * 1.3;
             canvas.text((MARGIN, at - 4.0), &line, TITLE, Anchor::Start, INK);
@@ -71,9 +71,9 @@ impl Page {
     fn legend(&self, canvas: &mut Canvas, top: f64) -> f64 {
         let (mut x, mut y) = (MARGIN, top);
         for (i, key) in self.legend.iter().enumerate() {
-            let label = wrap(&key.label, BODY, canvas.width() - 2.0 * MARGIN - SAMPLE, 1).concat();
+            let label = wrap(&key.label, BODY, canvas.width - 2.0 * MARGIN - SAMPLE, 1).concat();
             let wide = SAMPLE + width(&label, BODY);
-            if i > 0 && x + wide > canvas.width() - MARGIN {
+            if i > 0 && x + wide > canvas.width - MARGIN {
                 (x, y) = (MARGIN, y + LINE);
             }
             sample(canvas, key.sample, (x, y + LINE / 2.0));

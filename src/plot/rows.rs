@@ -3,7 +3,7 @@
 use super::axis::{Axis, reach};
 use super::canvas::{Anchor, BODY, Canvas, CanvasPoint, FAINT, HEAD, INK, MARGIN, RULE};
 use super::grid::{Even, x_axis};
-use super::legend::{self, LegendEntry};
+use super::legend::{self, LegendEntry, LegendSample};
 use super::style::{Colour, LOSS, Style};
 use super::text::{width, wrap};
 use super::tips::{TipSpot, measured, predicted};
@@ -90,7 +90,7 @@ impl PlotRows {
     /// returns where they end, in pixels.
     pub(super) fn draw(&self, canvas: &mut Canvas, top: f64, legend: &[LegendEntry]) -> f64 {
         let labels = self.rows().map(|row| width(&row.label, BODY)).fold(0.0, f64::max);
-        let whole = canvas.width() - 2.0 * MARGIN - 6.0;
+        let whole = canvas.width - 2.0 * MARGIN - 6.0;
         let labels = labels.min(LABELS.min(whole * WIDEST)) + 10.0;
         let room = whole - labels;
         let most = ((room + GAP) / (COLUMN + GAP)) as usize;
@@ -166,7 +166,7 @@ impl Sheet<'_> {
                 x_axis(canvas, ticks, from - 3.5, Some(from - 6.0));
             }
         }
-        let lines = self.place(from, canvas.width());
+        let lines = self.place(from, canvas.width);
         for (i, left, column) in self.columns() {
             self.column(canvas, i, left, column, &lines);
         }
@@ -300,7 +300,7 @@ impl Sheet<'_> {
                 let whole = parts.iter().sum::<f64>();
                 lines.push(measured(label, whole, None));
                 lines.extend(parts.iter().zip(&self.rows.parts).map(|(part, colour)| {
-                    measured(legend::of_part(self.legend, *colour), *part, None)
+                    measured(legend::label(self.legend, LegendSample::Part(*colour)), *part, None)
                 }));
                 let (from, to) = (x(0.0), x(whole));
                 canvas.spot(TipSpot::over((from, y - PITCH / 2.0), (to - from, PITCH), lines, key));

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use super::document::{DocBlock, DocCell};
 use super::results::Results;
-use super::series::{Names, Series, lines};
+use super::series::{Series, columns, lines, plain_lines};
 use super::tables::{number, with_interval};
 use crate::experiment::Cell;
-use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
 use crate::statistics::Sample;
 
@@ -18,44 +17,31 @@ pub(super) fn section(
     series: &[Series<'_>],
     summary: &[SummaryRow],
 ) -> Vec<DocBlock> {
-    let cells = &results.plan.cells;
-    if cells.iter().all(|cell| cell.batch == 1) {
+    if results.plan.cells.iter().all(|cell| cell.batch == 1) {
         return Vec::new();
     }
-    let baselines = cells.iter().filter(|c| c.is_baseline());
-    let names = Names::new(baselines.clone());
     let numbers = |cell: &Cell, row: &SummaryRow| Some(numbers(results, cell, row));
-    let plain = baselines.filter_map(|cell| {
-        let row = summary.iter().find(|row| row.cell == cell.id)?;
-        let first = [names.method(cell), names.goal(cell), class_with_word(&cell.class)];
-        let first = first.into_iter().map(DocCell::from).chain([number(None, 0)]);
-        Some(first.chain(numbers(cell, row)?).collect())
-    });
-    let head = [
-        "method",
-        "sampling",
-        "class",
-        "K:",
+    let mut table = plain_lines(results, summary, |_| true, numbers);
+    table.extend(lines(series, summary, numbers));
+    let head = columns(&[
         "completions at once, mean:",
         "tokens/s:",
         "ms per token:",
         "τ:",
         "speedup in the same batch [95 %]:",
         "completions other than alone:",
-    ];
-    let table = plain.chain(lines(series, summary, numbers)).collect();
-    vec![
-        DocBlock::Heading("Batches"),
-        DocBlock::paragraph(
-            "The completions of a batch begin together and share their passes until they end, so \
-             that fewer remain towards the end of a block. Tokens per second are those of all of \
-             them; the time per token is what a reader of one completion waits for. A prompt has \
-             the same random numbers in every batch, so that its completion should be the same as \
-             alone; the last column counts those that are not. Intervals are over batches, whose \
-             prompts share their times, and are given for 8 batches or more.",
-        ),
-        DocBlock::table(&head, table),
-    ]
+    ]);
+    DocBlock::section(
+        "Batches",
+        "The completions of a batch begin together and share their passes until they end, so \
+         that fewer remain towards the end of a block. Tokens per second are those of all of \
+         them; the time per token is what a reader of one completion waits for. A prompt has \
+         the same random numbers in every batch, so that its completion should be the same as \
+         alone; the last column counts those that are not. Intervals are over batches, whose \
+         prompts share their times, and are given for 8 batches or more.",
+        &head,
+        table,
+    )
 }
 
 fn numbers(results: &Results, cell: &Cell, row: &SummaryRow) -> Vec<DocCell> {

@@ -2,10 +2,9 @@
 
 use super::document::{DocBlock, DocCell};
 use super::results::Results;
-use super::series::{Names, Series, lines};
+use super::series::{Series, lines, plain_lines};
 use super::tables::{number, with_interval};
 use crate::experiment::Cell;
-use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
 
 /// The searches without drafts and then those with drafts. Empty if the run has none.
@@ -14,18 +13,8 @@ pub(super) fn section(
     series: &[Series<'_>],
     summary: &[SummaryRow],
 ) -> Vec<DocBlock> {
-    let baselines = results.plan.cells.iter().filter(|c| c.is_baseline() && c.beam.is_some());
-    let names = Names::new(baselines.clone());
-    let plain = baselines.filter_map(|cell| {
-        let row = summary.iter().find(|row| row.cell == cell.id)?;
-        let first = [names.method(cell), names.goal(cell), class_with_word(&cell.class)];
-        let first = first.into_iter().map(DocCell::from).chain([number(None, 0)]);
-        Some(first.chain(numbers(cell, row)?).collect())
-    });
-    let table = plain.chain(lines(series, summary, numbers)).collect::<Vec<_>>();
-    if table.is_empty() {
-        return Vec::new();
-    }
+    let mut table = plain_lines(results, summary, |cell| cell.beam.is_some(), numbers);
+    table.extend(lines(series, summary, numbers));
     let head = [
         "method",
         "search",
@@ -39,16 +28,15 @@ pub(super) fn section(
         "tokens/s:",
         "speedup [95 %]:",
     ];
-    vec![
-        DocBlock::Heading("Beam search"),
-        DocBlock::paragraph(
-            "A search needs the row of logits after every beam of a step: passes \
-             without drafts, so passes per row are 1 there, and what is missing to 1 is what drafts \
-             save. Scores are those of the best completion of each search: log p, divided by the \
-             length to the power of length_penalty.",
-        ),
-        DocBlock::table(&head, table),
-    ]
+    DocBlock::section(
+        "Beam search",
+        "A search needs the row of logits after every beam of a step: passes \
+         without drafts, so passes per row are 1 there, and what is missing to 1 is what drafts \
+         save. Scores are those of the best completion of each search: log p, divided by the \
+         length to the power of length_penalty.",
+        &head,
+        table,
+    )
 }
 
 fn numbers(cell: &Cell, row: &SummaryRow) -> Option<Vec<DocCell>> {

@@ -18,9 +18,6 @@ const ROUNDING_US: f64 = 0.0005;
 
 /// Describes every way in which the rows of a block are not those that `blocks.csv` lists;
 /// empty if there is none.
-///
-/// # Errors
-/// If its row in `blocks.csv` cannot be serialized.
 pub(super) fn misfits(block: &BlockRow, found: &BlockDigest) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     if !block.is_sealed()? {
@@ -70,7 +67,6 @@ pub(super) struct GenerationCheck {
 }
 
 impl GenerationCheck {
-    /// Adds the next round.
     pub(super) fn round(&mut self, row: &RoundRow) {
         self.misnumbered |= row.round != self.rounds.len() as u64;
         self.apart |= !self.rounds.is_empty() && row.context_tokens != self.next;
@@ -89,7 +85,6 @@ impl GenerationCheck {
         }
     }
 
-    /// Adds the completion.
     pub(super) fn text(&mut self, row: &TextRow) {
         self.text = Some((row.tokens.len(), Sha256::digest(&row.text).into()));
         self.beam = row.beam.map(Box::new);

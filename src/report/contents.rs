@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::best::{best, verdict};
-use super::document::{DocBlock, DocCell, DocFigure, external, ours};
+use super::document::{DocBlock, DocCell, DocFigure, external, ours, strong};
 use super::results::Results;
-use super::series::{Names, Series, lines, series};
+use super::series::{Names, Series, columns, lines, series};
 use super::tables::{number, verdict_cell, with_interval};
 use super::warnings::warnings;
 use super::{
@@ -17,14 +17,11 @@ use crate::model::{CacheDtype, Vocabulary};
 use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
 use crate::shown::count;
-use crate::statistics::{
-    MIN_PROMPTS, RESAMPLES, acceptance, deciles, median, pair_by_prompt, speedup,
-};
+use crate::statistics::{MIN_PROMPTS, RESAMPLES, acceptance, deciles, pair_by_prompt, speedup};
 
 /// The maximum number of prompts named in a sentence about how prompts were chosen.
 const LISTED: usize = 12;
 
-/// The whole report.
 pub(super) fn compose(
     results: &Results,
     summary: &[SummaryRow],
@@ -34,8 +31,8 @@ pub(super) fn compose(
     let plan = &results.plan;
     let mut document =
         vec![DocBlock::Title(plan.experiment.clone()), DocBlock::Question(plan.question.clone())];
-    document.extend(sessions::alarm(results));
-    document.extend(controls::alarm(results));
+    let alarms = [sessions::disturbed(results), controls::disturbed(results)];
+    document.extend(alarms.iter().flatten().map(|alarm| DocBlock::Paragraph(strong(alarm))));
     document.push(run(results));
     document.extend(best_lengths(results, &series, summary));
     document.extend(checks(results, summary));
@@ -63,7 +60,6 @@ pub(super) fn compose(
     document
 }
 
-/// What ran.
 fn run(results: &Results) -> DocBlock {
     let plan = &results.plan;
     let draft = plan.draft.as_ref();
@@ -201,11 +197,7 @@ fn checks(results: &Results, summary: &[SummaryRow]) -> Vec<DocBlock> {
 }
 
 fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
-    let head = [
-        "method",
-        "sampling",
-        "class",
-        "K:",
+    let head = columns(&[
         "cell",
         "status",
         "rounds:",
@@ -217,7 +209,7 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
         "tokens/s:",
         "speedup [95 %]:",
         "predicted:",
-    ];
+    ]);
     let table = lines(series, summary, |cell, row| {
         Some(vec![
             cell.id.as_str().into(),
@@ -266,8 +258,7 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
         let rows = series.cells.iter().filter_map(|c| summary.iter().find(|row| row.cell == c.id));
         let rows = rows.filter(|row| gap(row).is_some()).collect::<Vec<_>>();
         let gaps = rows.iter().filter_map(|row| gap(row)).collect::<Vec<_>>();
-        let largest = gaps.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
-        let sizes = gaps.iter().map(|gap| gap.abs()).collect::<Vec<_>>();
+        let (median, largest) = held_out::sizes(&gaps)?;
         let known = rows.iter().filter(|row| row.speedup_lo.is_some());
         let inside = known.clone().filter(|row| {
             let x = row.calibrated_speedup;
@@ -279,23 +270,18 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
             series.sampling.as_str().into(),
             class_with_word(&series.cells[0].class).into(),
             gaps.len().into(),
-            DocCell::percent(median(&sizes)?, 1),
+            DocCell::percent(median, 1),
             DocCell::difference(largest),
             DocCell::shown_as(format!("{inside} of {}", known.count()), Some(inside as f64)),
         ])
     });
-    let table = table.collect::<Vec<_>>();
-    if table.is_empty() {
-        return Vec::new();
-    }
-    vec![
-        DocBlock::Heading("Calibrated and measured"),
-        DocBlock::paragraph(
-            "The gap is measured ÷ calibrated speedup − 1. Calibrated speedups use only the costs of \
-             the calibration and the survival of drafts on other prompts.",
-        ),
-        DocBlock::table(&head, table),
-    ]
+    DocBlock::section(
+        "Calibrated and measured",
+        "The gap is measured ÷ calibrated speedup − 1. Calibrated speedups use only the costs of \
+         the calibration and the survival of drafts on other prompts.",
+        &head,
+        table.collect(),
+    )
 }
 
 /// τ and speedup by category of prompt, at the best K of each series.
@@ -305,9 +291,8 @@ fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) 
     if names.len() < 2 {
         return Vec::new();
     }
-    let mut head = vec!["method".to_owned(), "sampling".into(), "class".into(), "K:".into()];
-    head.extend(names.iter().map(|name| format!("{name}: τ, speedup:")));
-    let head = head.iter().map(String::as_str).collect::<Vec<_>>();
+    let head = names.iter().map(|name| format!("{name}: τ, speedup:")).collect::<Vec<_>>();
+    let head = columns(&head.iter().map(String::as_str).collect::<Vec<_>>());
     let table = series.iter().filter_map(|series| {
         let cell = best(results, series, summary)?.cell;
         let samples = results.samples(&cell.id);
@@ -329,11 +314,7 @@ fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) 
 
 /// Deciles of the speedups of single prompts, at the best K of each series.
 fn spread(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
-    let head = [
-        "method",
-        "sampling",
-        "class",
-        "K:",
+    let head = columns(&[
         "prompts:",
         "slowest:",
         "10 %:",
@@ -341,7 +322,7 @@ fn spread(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> V
         "90 %:",
         "fastest:",
         "prompts below 1:",
-    ];
+    ]);
     let table = series.iter().filter_map(|series| {
         let best = best(results, series, summary)?;
         let own = best.times.iter().filter_map(|t| speedup([t])).collect::<Vec<_>>();

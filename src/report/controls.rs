@@ -1,7 +1,7 @@
 //! Control cells, which run twice in every block. A difference between the two runs is
 //! chance or a disturbed machine, never an effect of the method.
 
-use super::document::{DocBlock, strong};
+use super::document::DocBlock;
 use super::results::Results;
 use super::tables::{ends, number, with_interval};
 use crate::experiment::describe;
@@ -50,12 +50,6 @@ fn controls(results: &Results) -> Vec<Control> {
     controls.collect()
 }
 
-/// A paragraph saying that the run was disturbed; `None` if it was not, or if there are too
-/// few prompts to tell.
-pub(super) fn alarm(results: &Results) -> Option<DocBlock> {
-    Some(DocBlock::Paragraph(strong(&disturbed(results)?)))
-}
-
 /// The number of control cells whose two runs differ by more than chance.
 pub(super) fn differing(results: &Results) -> usize {
     controls(results).iter().filter(|control| control.test.differs()).count()
@@ -63,7 +57,7 @@ pub(super) fn differing(results: &Results) -> usize {
 
 /// A sentence saying that the run was disturbed; `None` if it was not.
 pub(super) fn disturbed(results: &Results) -> Option<String> {
-    let disturbed = results.differing();
+    let disturbed = results.differing;
     (disturbed > 0).then(|| {
         format!(
             "DISTURBED: in {} that ran twice, the two runs differ by more than chance. No \
@@ -86,19 +80,11 @@ pub(super) fn section(results: &Results) -> Vec<DocBlock> {
             verdict.into(),
         ]
     });
-    let rows = rows.collect::<Vec<_>>();
-    if rows.is_empty() {
-        return Vec::new();
-    }
     let head = ["cell", "first ÷ second [95 %]:", "p:", "p after Holm:", "verdict"];
     let test = format!(
         "These cells ran twice in every block. A difference between the two is not due to the \
          method. The test is a sign-flip test over prompts; below {LEVEL} after Holm the run \
          counts as disturbed."
     );
-    vec![
-        DocBlock::Heading("The same cell twice"),
-        DocBlock::paragraph(&test),
-        DocBlock::table(&head, rows),
-    ]
+    DocBlock::section("The same cell twice", &test, &head, rows.collect())
 }

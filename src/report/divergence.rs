@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use super::document::{DocBlock, DocCell, Tone};
 use super::results::Results;
-use super::series::Series;
+use super::series::{Series, columns};
+use super::tables::number;
 use crate::experiment::Cell;
 use crate::rows::DivergenceRow;
 use crate::statistics::Sample;
@@ -69,14 +70,7 @@ fn part(results: &Results, series: &[Series<'_>], wanted: impl Fn(&Cell) -> bool
     if cells.is_empty() {
         return Vec::new();
     }
-    let head = [
-        "method",
-        "sampling",
-        "class",
-        "K:",
-        "completions that differ, of those compared:",
-        "of these by a tie:",
-    ];
+    let head = columns(&["completions that differ, of those compared:", "of these by a tie:"]);
     let mut tables = vec![DocBlock::table(&head, cells)];
     if !found.is_empty() {
         let head =
@@ -105,7 +99,7 @@ fn key(sample: &Sample) -> (&str, u32) {
 }
 
 fn line(method: &str, k: usize, row: &DivergenceRow) -> Vec<DocCell> {
-    let missing = || DocCell::number(None, 0);
+    let missing = || number(None, 0);
     let logits = |x: Option<f64>| {
         x.map_or_else(missing, |value| DocCell::shown_as(format!("{value:.2e}"), x))
     };
@@ -119,6 +113,6 @@ fn line(method: &str, k: usize, row: &DivergenceRow) -> Vec<DocCell> {
         token(row.token),
         logits(row.top2_gap),
         logits(row.bound),
-        if row.tie { "yes".into() } else { DocCell::from("NO").in_tone(Tone::Bad) },
+        if row.tie { "yes".into() } else { DocCell { tone: Tone::Bad, ..DocCell::from("NO") } },
     ]
 }

@@ -59,7 +59,6 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
             DocCell::difference(largest),
         ])
     });
-    let rows = rows.collect::<Vec<_>>();
     let all = series.iter().flat_map(gaps).collect::<Vec<_>>();
     let Some((median, largest)) = sizes(&all) else { return Vec::new() };
     let head = ["method", "sampling", "class", "cells:", "median |gap|:", "largest gap:"];
@@ -73,15 +72,11 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
         100.0 * largest,
         drift(results)
     );
-    vec![
-        DocBlock::Heading("Predicted and measured"),
-        DocBlock::paragraph(&words),
-        DocBlock::table(&head, rows),
-    ]
+    DocBlock::section("Predicted and measured", &words, &head, rows.collect())
 }
 
 /// The median size of some gaps and the largest gap; `None` without gaps.
-fn sizes(gaps: &[f64]) -> Option<(f64, f64)> {
+pub(super) fn sizes(gaps: &[f64]) -> Option<(f64, f64)> {
     let sizes = gaps.iter().map(|gap| gap.abs()).collect::<Vec<_>>();
     let largest = gaps.iter().copied().max_by(|a, b| a.abs().total_cmp(&b.abs()))?;
     Some((median(&sizes)?, largest))

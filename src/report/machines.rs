@@ -7,9 +7,9 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::best::best;
-use super::document::{DocBlock, DocCell, external};
+use super::document::{DocBlock, DocCell, external, ours};
 use super::results::Results;
-use super::series::Series;
+use super::series::{Series, columns};
 use super::tables::{ends, number, with_interval, write_csv};
 use crate::experiment::Cell;
 use crate::rows::{BetweenRow, MachineRow, SummaryRow};
@@ -81,9 +81,6 @@ fn between(
 }
 
 /// Writes `machines.csv` and `between_machines.csv` if several machines have timed the run.
-///
-/// # Errors
-/// Names the file that cannot be written.
 pub(super) fn write(folder: &Path, results: &Results) -> Result<()> {
     let machines = machines(results);
     if machines.is_empty() {
@@ -112,9 +109,9 @@ pub(super) fn write(folder: &Path, results: &Results) -> Result<()> {
 /// A warning that says which machine's times the report is about, if there are several.
 pub(super) fn warning(results: &Results) -> Option<String> {
     let machines = machines(results);
-    let (_, name) = machines.iter().find(|(group, _)| *group == results.group())?;
+    let (_, name) = machines.iter().find(|(group, _)| *group == results.session)?;
     let groups = results.manifest.groups();
-    let own = results.blocks.iter().filter(|block| groups[block.session] == results.group());
+    let own = results.blocks.iter().filter(|block| groups[block.session] == results.session);
     Some(format!(
         "{} timed this run, and their times never mix: speedups and other times are those of {name}, \
          which has {} of {} blocks; the section \"Machines\" and machines.csv have those of each. \
@@ -167,18 +164,14 @@ pub(super) fn section(
         ];
         Some([series.line(best.cell), rest].concat())
     };
-    let head = [
-        "method",
-        "sampling",
-        "class",
-        "K:",
+    let head = columns(&[
         "machines:",
         "lowest:",
         "median:",
         "highest:",
         "typical machine [95 %]:",
         "spread:",
-    ];
+    ]);
     let table = DocBlock::table(&head, series.iter().filter_map(row).collect());
     let words = format!(
         "Every speedup here is of one machine: of plain decoding and the cell in the same blocks. \
@@ -187,8 +180,8 @@ pub(super) fn section(
          sample of as many machines allows, and the standard deviation between machines. K is the \
          best one of "
     );
-    let main = machines.iter().find(|(group, _)| *group == results.group());
+    let main = machines.iter().find(|(group, _)| *group == results.session);
     let main = main.map_or_else(String::new, |(_, name)| format!("{name}."));
-    let paragraph = [super::document::ours(&words), external(&main)].concat();
+    let paragraph = [ours(&words), external(&main)].concat();
     vec![DocBlock::Heading("Machines"), listed, DocBlock::Paragraph(paragraph), table]
 }

@@ -3,7 +3,7 @@
 
 use super::document::{DocBlock, DocCell};
 use super::results::Results;
-use super::series::Series;
+use super::series::{Series, columns};
 use super::tables::number;
 use crate::experiment::Cell;
 use crate::rows::SummaryRow;
@@ -16,11 +16,7 @@ pub(super) fn section(
     series: &[Series<'_>],
     summary: &[SummaryRow],
 ) -> Vec<DocBlock> {
-    let head = [
-        "method",
-        "sampling",
-        "class",
-        "K:",
+    let head = columns(&[
         "vLLM mean acceptance length:",
         "vLLM draft acceptance rate:",
         "Spec-Bench τ:",
@@ -29,7 +25,7 @@ pub(super) fn section(
         "gpt-fast mean accepted:",
         "Leviathan E[tokens]:",
         "Leviathan walltime factor:",
-    ];
+    ]);
     let mut table = Vec::new();
     let mut by_position = Vec::new();
     // Their terms are those of rounds, which beam search does not have.
@@ -48,18 +44,13 @@ pub(super) fn section(
             by_position.push(line);
         }
     }
-    let position_head = ["method", "sampling", "class", "K:", "vLLM acceptance per position"];
-    if table.is_empty() {
-        return Vec::new();
+    let words = "Their definitions, applied to the same rounds; see `docs/metrics.md`.";
+    let mut blocks = DocBlock::section("In the terms of other tools", words, &head, table);
+    if !blocks.is_empty() {
+        let head = columns(&["vLLM acceptance per position"]);
+        blocks.push(DocBlock::table(&head, by_position));
     }
-    vec![
-        DocBlock::Heading("In the terms of other tools"),
-        DocBlock::paragraph(
-            "Their definitions, applied to the same rounds; see `docs/metrics.md`.",
-        ),
-        DocBlock::table(&head, table),
-        DocBlock::table(&position_head, by_position),
-    ]
+    blocks
 }
 
 fn numbers(results: &Results, cell: &Cell, row: Option<&SummaryRow>) -> Vec<DocCell> {

@@ -85,9 +85,6 @@ pub(super) fn warning(results: &Results) -> Option<String> {
 /// The section with the table of outliers; empty if there are none.
 pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock> {
     let far = far(results, series);
-    if far.is_empty() {
-        return Vec::new();
-    }
     let head = [
         "prompt",
         "sampling",
@@ -117,17 +114,16 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
             DocCell::difference(outlier.influence),
         ]
     };
-    let mut blocks = vec![
-        DocBlock::Heading("Far prompts"),
-        DocBlock::paragraph(
-            "Prompts whose time per pass, in plain decoding or in a cell, or whose speedup is far \
-             from the median of the prompts: by 3.5 robust standard deviations of its logarithm \
-             and by a factor of 1.5. They count like all others; the last columns show their \
-             influence. A far time per pass points to a disturbed machine or, in a cell, to \
-             drafts of another length.",
-        ),
-        DocBlock::table(&head, far.iter().take(ROWS).map(row).collect()),
-    ];
+    let mut blocks = DocBlock::section(
+        "Far prompts",
+        "Prompts whose time per pass, in plain decoding or in a cell, or whose speedup is far \
+         from the median of the prompts: by 3.5 robust standard deviations of its logarithm \
+         and by a factor of 1.5. They count like all others; the last columns show their \
+         influence. A far time per pass points to a disturbed machine or, in a cell, to \
+         drafts of another length.",
+        &head,
+        far.iter().take(ROWS).map(row).collect(),
+    );
     if let more @ 1.. = far.len().saturating_sub(ROWS) {
         blocks.push(DocBlock::paragraph(&format!("{more} more move speedups by less.")));
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::document::DocBlock;
 use super::results::Results;
-use super::series::{Series, settings_but};
+use super::series::{Series, columns, settings_but};
 use super::tables::{ends, number, verdict_cell, with_interval};
 use crate::experiment::Cell;
 use crate::length::LENGTHS;
@@ -19,7 +19,6 @@ use crate::statistics::{
 pub(super) struct Policy<'a> {
     /// Its method and sampling setting.
     pub(super) series: &'a Series<'a>,
-    /// The cell.
     pub(super) cell: &'a Cell,
     /// Time per token of the fixed length ÷ that of the policy.
     pub(super) ratio: Option<f64>,
@@ -95,29 +94,12 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
         ];
         policy.series.line(policy.cell).into_iter().chain(rest).collect()
     });
-    let rows = rows.collect::<Vec<_>>();
-    if rows.is_empty() {
-        return Vec::new();
-    }
-    let head = [
-        "method",
-        "sampling",
-        "class",
-        "K:",
-        "speed against fixed [95 %]:",
-        "p:",
-        "p after Holm:",
-        "verdict",
-    ];
+    let head = columns(&["speed against fixed [95 %]:", "p:", "p after Holm:", "verdict"]);
     let test = format!(
         "On each half of the prompts the policy is compared with the fixed K that was the fastest \
          on the other half, prompt by prompt and in the same block. The test is a sign-flip test \
          over prompts at {LEVEL} after Holm; \"mixed\" means that the test and the ratio of total \
          times point in opposite directions."
     );
-    vec![
-        DocBlock::Heading("Policies against the best fixed length"),
-        DocBlock::paragraph(&test),
-        DocBlock::table(&head, rows),
-    ]
+    DocBlock::section("Policies against the best fixed length", &test, &head, rows.collect())
 }

@@ -26,7 +26,8 @@ pub struct Results {
     pub reached: BTreeMap<String, Reached>,
     /// One sentence per thing that was left out while reading.
     pub notes: Vec<String>,
-    /// The index of the session whose times count, and with it those of comparable sessions.
+    /// The index of the session whose times count, and with it those of comparable sessions: the
+    /// number of their group.
     pub(super) session: usize,
     /// For each of the samples, by cell id: the group of comparable sessions among whose times
     /// its own count; none if its block was disturbed.
@@ -57,24 +58,15 @@ impl Results {
         &self.manifest.sessions[self.session]
     }
 
-    /// The index of that session, which identifies its group of comparable sessions.
-    pub(super) fn group(&self) -> usize {
-        self.session
-    }
-
     /// The share of blocks that were disturbed on every attempt.
     pub fn disturbed_share(&self) -> f64 {
-        disturbed_share(&self.blocks)
+        let disturbed = self.blocks.iter().filter(|block| block.disturbed).count();
+        disturbed as f64 / self.blocks.len().max(1) as f64
     }
 
     /// Whether too many blocks were disturbed for any verdict.
     pub fn is_disturbed(&self) -> bool {
         self.disturbed_share() > MOST_DISTURBED
-    }
-
-    /// The number of control cells whose two runs differ by more than chance.
-    pub(super) fn differing(&self) -> usize {
-        self.differing
     }
 
     /// Whether no verdict on times is given: too many blocks were disturbed, or the two runs
@@ -87,9 +79,4 @@ impl Results {
     pub(super) fn verdict<'v>(&self, verdict: &'v str) -> &'v str {
         if self.withholds() { "withheld: disturbed" } else { verdict }
     }
-}
-
-/// The share of blocks that were disturbed on every attempt.
-pub(super) fn disturbed_share(blocks: &[BlockRow]) -> f64 {
-    blocks.iter().filter(|block| block.disturbed).count() as f64 / blocks.len().max(1) as f64
 }

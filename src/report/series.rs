@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::DocCell;
 use super::results::Results;
+use super::tables::number;
 use crate::experiment::{Cell, Goal};
-use crate::registry::Entry;
-use crate::registry::class_with_word;
+use crate::registry::{Entry, class_with_word};
 use crate::rows::SummaryRow;
 use crate::sampling::SamplingParams;
 
@@ -35,6 +35,11 @@ impl<'a> Series<'a> {
     }
 }
 
+/// The heads of the columns of [`Series::line`], and of those that follow.
+pub(super) fn columns<'h>(others: &[&'h str]) -> Vec<&'h str> {
+    [&["method", "sampling", "class", "K:"][..], others].concat()
+}
+
 /// One table row per cell; cells for which `rest` returns `None` are left out.
 pub(super) fn lines(
     series: &[Series<'_>],
@@ -45,6 +50,24 @@ pub(super) fn lines(
     let lines = cells.filter_map(|(series, cell)| {
         let row = summary.iter().find(|row| row.cell == cell.id)?;
         Some([series.line(cell), rest(cell, row)?].concat())
+    });
+    lines.collect()
+}
+
+/// The same of the baselines that are `wanted`, which have no K.
+pub(super) fn plain_lines(
+    results: &Results,
+    summary: &[SummaryRow],
+    wanted: impl Fn(&Cell) -> bool,
+    rest: impl Fn(&Cell, &SummaryRow) -> Option<Vec<DocCell>>,
+) -> Vec<Vec<DocCell>> {
+    let baselines = results.plan.cells.iter().filter(|cell| cell.is_baseline() && wanted(cell));
+    let names = Names::new(baselines.clone());
+    let lines = baselines.filter_map(|cell| {
+        let row = summary.iter().find(|row| row.cell == cell.id)?;
+        let first = [names.method(cell), names.goal(cell), class_with_word(&cell.class)];
+        let first = first.map(DocCell::from).into_iter().chain([number(None, 0)]);
+        Some(first.chain(rest(cell, row)?).collect())
     });
     lines.collect()
 }
@@ -69,16 +92,22 @@ pub fn series(results: &Results) -> Vec<Series<'_>> {
     found
 }
 
+/// The names without duplicates, in the order of their first occurrence.
+pub(super) fn once<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
 fn same_but_k(a: &Cell, b: &Cell) -> bool {
-    let key = |c: &Cell| {
-        (
-            c.method.drafter.clone(),
-            c.method.verifier.clone(),
-            c.method.length.clone(),
-            c.method.params.to_string(),
-        )
-    };
-    key(a) == key(b) && a.goal() == b.goal()
+    (&a.method.drafter, &a.method.verifier, &a.method.length)
+        == (&b.method.drafter, &b.method.verifier, &b.method.length)
+        && a.method.params.to_string() == b.method.params.to_string()
+        && a.goal() == b.goal()
 }
 
 /// The settings of a cell, except those declared by the method `name` of `registry`.
@@ -95,8 +124,7 @@ pub(super) fn settings_but<'a, B>(
 
 /// The value of a setting as text; empty if the cell's methods have no such setting.
 fn param(cell: &Cell, key: &str) -> String {
-    let found = cell.method.params.iter().find(|(name, _)| *name == key);
-    found.map_or_else(String::new, |(_, value)| value.to_string())
+    cell.method.params.set(key).map_or_else(String::new, ToString::to_string)
 }
 
 /// The settings in which cells of the same methods differ. A value that all of them share,
@@ -123,7 +151,6 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The names within `cells`.
     pub(super) fn new<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
         let cells = cells.collect::<Vec<_>>();
         let varies =

@@ -1,17 +1,12 @@
 //! Provenance of a run: machine, build and disturbance of every session.
 
-use super::document::{DocBlock, DocCell, strong};
+use super::document::{DocBlock, DocCell};
 use super::results::Results;
 use crate::experiment::{MOST_DISTURBED, RunSession, Status};
 use crate::machine::DISTURBED;
 
 /// The most sessions that stand side by side.
 const MOST_SESSIONS: usize = 8;
-
-/// A paragraph saying that too many blocks were disturbed for any verdict; `None` otherwise.
-pub(super) fn alarm(results: &Results) -> Option<DocBlock> {
-    Some(DocBlock::Paragraph(strong(&disturbed(results)?)))
-}
 
 /// A sentence saying that too many blocks were disturbed for any verdict; `None` otherwise.
 pub(super) fn disturbed(results: &Results) -> Option<String> {
@@ -41,7 +36,7 @@ pub(super) fn section(results: &Results) -> Vec<DocBlock> {
         ("prompts SHA-256", vec![plan.prompts_sha256.clone()]),
     ];
     let groups = manifest.groups();
-    let counts = |i: usize| groups[i] == results.group();
+    let counts = |i: usize| groups[i] == results.session;
     // A report of a hundred machines shows the sessions whose times it is about.
     let all = manifest.sessions.len();
     let listed = (0..all).filter(|&i| all <= MOST_SESSIONS || counts(i));

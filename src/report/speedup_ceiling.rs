@@ -2,7 +2,7 @@
 
 use super::document::{DocBlock, DocCell};
 use super::results::Results;
-use super::series::{Series, lines};
+use super::series::{Series, columns, lines};
 use super::tables::number;
 use crate::rows::SummaryRow;
 use crate::statistics::RoundCost;
@@ -13,11 +13,7 @@ pub(super) fn section(
     series: &[Series<'_>],
     summary: &[SummaryRow],
 ) -> Vec<DocBlock> {
-    let head = [
-        "method",
-        "sampling",
-        "class",
-        "K:",
+    let head = columns(&[
         "ceiling τ:",
         "speedup:",
         "share of ceiling:",
@@ -26,7 +22,7 @@ pub(super) fn section(
         "more rows:",
         "verification:",
         "other:",
-    ];
+    ]);
     let table = lines(series, summary, |cell, row| {
         let cost = RoundCost::of(results.baseline(cell), results.samples(&cell.id))?;
         let parts = [cost.steps(), cost.draft, cost.rows, cost.verify, cost.other];
@@ -39,17 +35,13 @@ pub(super) fn section(
         line.extend(parts.map(|part| number(Some(part), 2)));
         Some(line)
     });
-    if table.is_empty() {
-        return Vec::new();
-    }
-    vec![
-        DocBlock::Heading("Ceiling of the speedup"),
-        DocBlock::paragraph(
-            "If drafting, rows beyond the first and verification took no time, a round would take \
-             as long as a step of plain decoding, and the speedup would be τ, the tokens of a \
-             round. What a round takes beyond that step is listed in steps; the speedup is τ \
-             divided by the whole. Parts below 0 cost less than in plain decoding.",
-        ),
-        DocBlock::table(&head, table),
-    ]
+    DocBlock::section(
+        "Ceiling of the speedup",
+        "If drafting, rows beyond the first and verification took no time, a round would take \
+         as long as a step of plain decoding, and the speedup would be τ, the tokens of a \
+         round. What a round takes beyond that step is listed in steps; the speedup is τ \
+         divided by the whole. Parts below 0 cost less than in plain decoding.",
+        &head,
+        table,
+    )
 }

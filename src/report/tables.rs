@@ -43,9 +43,12 @@ fn fields<T: Serialize>(row: &T) -> Result<Vec<(String, String)>> {
     }
 }
 
+const MISSING: &str = "–";
+
 /// A number with a fixed number of decimals; a dash for `None`.
 pub(super) fn number(value: Option<f64>, decimals: usize) -> DocCell {
-    DocCell::number(value, decimals)
+    let text = value.map_or_else(|| MISSING.to_owned(), |x| format!("{x:.decimals$}"));
+    DocCell::shown_as(text, value)
 }
 
 /// Both ends of an interval; `None` twice without one.
@@ -60,7 +63,12 @@ pub(super) fn with_interval(
     hi: Option<f64>,
     decimals: usize,
 ) -> DocCell {
-    DocCell::with_interval(value, lo.zip(hi), decimals)
+    let mut cell = number(value, decimals);
+    cell.ends = lo.zip(hi);
+    if let Some((lo, hi)) = cell.ends {
+        cell.text += &format!(" [{lo:.decimals$}, {hi:.decimals$}]");
+    }
+    cell
 }
 
 /// What a comparison shows.
@@ -70,5 +78,5 @@ pub(super) fn verdict_cell(verdict: &str) -> DocCell {
         Some("slower") => Tone::Bad,
         _ => Tone::Plain,
     };
-    DocCell::from(verdict).in_tone(tone)
+    DocCell { tone, ..verdict.into() }
 }

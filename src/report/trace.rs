@@ -3,7 +3,7 @@
 use super::document::{DocBlock, DocCell};
 use super::reached::Reached;
 use super::results::Results;
-use super::series::Series;
+use super::series::{Series, columns};
 use super::tables::number;
 use crate::statistics::deciles;
 
@@ -16,14 +16,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
         let Some(line) = results.reached.get(&cell.id).and_then(line) else { continue };
         table.push([series.line(cell), line].concat());
     }
-    if table.is_empty() {
-        return Vec::new();
-    }
-    let head = [
-        "method",
-        "sampling",
-        "class",
-        "K:",
+    let head = columns(&[
         "positions:",
         "median entropy (nats):",
         "1st:",
@@ -36,16 +29,15 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
         "8th:",
         "9th:",
         "10th:",
-    ];
-    vec![
-        DocBlock::Heading("Acceptance by the target's entropy"),
-        DocBlock::paragraph(
-            "Share of the reached drafted tokens that were accepted, by decile of the entropy of \
-             the target's distribution at their position; in the first decile the target is most \
-             certain.",
-        ),
-        DocBlock::table(&head, table),
-    ]
+    ]);
+    DocBlock::section(
+        "Acceptance by the target's entropy",
+        "Share of the reached drafted tokens that were accepted, by decile of the entropy of \
+         the target's distribution at their position; in the first decile the target is most \
+         certain.",
+        &head,
+        table,
+    )
 }
 
 /// Number of positions, median entropy and acceptance by decile; `None` if all entropies are

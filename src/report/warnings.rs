@@ -85,7 +85,7 @@ fn machine(results: &Results, found: &mut Vec<String>) {
         ));
     }
     let groups = manifest.groups();
-    let other = results.blocks.iter().filter(|block| groups[block.session] != results.group());
+    let other = results.blocks.iter().filter(|block| groups[block.session] != results.session);
     let other = other.count();
     let several = machines::warning(results);
     if other > 0 && several.is_none() {

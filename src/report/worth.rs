@@ -3,7 +3,7 @@
 
 use super::document::DocBlock;
 use super::results::Results;
-use super::series::{Series, lines, settings_but};
+use super::series::{Series, columns, lines, settings_but};
 use super::tables::{ends, number, with_interval};
 use crate::experiment::{Cell, Goal};
 use crate::rows::SummaryRow;
@@ -19,16 +19,6 @@ pub(super) fn ceilings(
     series: &[Series<'_>],
     summary: &[SummaryRow],
 ) -> Vec<DocBlock> {
-    let head = [
-        "method",
-        "sampling",
-        "class",
-        "K:",
-        "τ [95 %]:",
-        "alpha:",
-        "ceiling α*:",
-        "share of ceiling:",
-    ];
     let first = series.first().map(|s| &s.cells[0].method.verifier);
     let mut cells = series.iter().flat_map(|s| &s.cells);
     if series.iter().all(|s| Some(&s.cells[0].method.verifier) == first)
@@ -49,18 +39,14 @@ pub(super) fn ceilings(
             number(row.share_of_ceiling, 3),
         ])
     });
-    if table.is_empty() {
-        return Vec::new();
-    }
-    vec![
-        DocBlock::Heading("Against the ceiling"),
-        DocBlock::paragraph(
-            "α* is the largest probability with which an exact rule can accept one of a node's \
-             children. A share below 1 is acceptance that the rule gives up; rules that weigh \
-             whole paths can exceed 1, and approximate rules are not bound by it.",
-        ),
-        DocBlock::table(&head, table),
-    ]
+    DocBlock::section(
+        "Against the ceiling",
+        "α* is the largest probability with which an exact rule can accept one of a node's \
+         children. A share below 1 is acceptance that the rule gives up; rules that weigh \
+         whole paths can exceed 1, and approximate rules are not bound by it.",
+        &columns(&["τ [95 %]:", "alpha:", "ceiling α*:", "share of ceiling:"]),
+        table,
+    )
 }
 
 /// The verifier that others are compared with.
@@ -68,8 +54,7 @@ const COMMON: &str = "rejection";
 
 /// A cell compared with rejection sampling of the same drafts.
 pub(super) struct Rival<'a> {
-    series: &'a Series<'a>,
-    /// The cell.
+    pub(super) series: &'a Series<'a>,
     pub(super) cell: &'a Cell,
     /// τ of the cell ÷ τ of rejection sampling.
     pub(super) tau: f64,
@@ -111,19 +96,13 @@ pub(super) fn against_rejection(results: &Results, series: &[Series<'_>]) -> Vec
         let speed = ratio(rival.speed, rival.speed_interval);
         rival.series.line(rival.cell).into_iter().chain([tau, speed]).collect()
     });
-    let rows = rows.collect::<Vec<_>>();
-    if rows.is_empty() {
-        return Vec::new();
-    }
-    let head = ["method", "sampling", "class", "K:", "τ ratio [95 %]:", "speed ratio [95 %]:"];
-    vec![
-        DocBlock::Heading("Against rejection sampling"),
-        DocBlock::paragraph(
-            "The same drafter, K and sampling with another verifier, prompt by prompt and with \
-             common random numbers.",
-        ),
-        DocBlock::table(&head, rows),
-    ]
+    DocBlock::section(
+        "Against rejection sampling",
+        "The same drafter, K and sampling with another verifier, prompt by prompt and with \
+         common random numbers.",
+        &columns(&["τ ratio [95 %]:", "speed ratio [95 %]:"]),
+        rows.collect(),
+    )
 }
 
 /// What two cells must share to be compared, in addition to the settings in [`drafts`].
@@ -139,8 +118,6 @@ fn drafts(cell: &Cell) -> Vec<(&str, String)> {
 /// The section on the total variation of approximate verifiers from the target; empty if
 /// there are none.
 pub(super) fn distances(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
-    let head =
-        ["method", "sampling", "class", "K:", "TV per token [95 %]:", "τ:", "speedup [95 %]:"];
     let table = lines(series, summary, |_, row| {
         Some(vec![
             with_interval(Some(row.tv?), row.tv_lo, row.tv_hi, 4),
@@ -148,18 +125,14 @@ pub(super) fn distances(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<Do
             with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
         ])
     });
-    if table.is_empty() {
-        return Vec::new();
-    }
-    vec![
-        DocBlock::Heading("Distance from the target's distribution"),
-        DocBlock::paragraph(
-            "For approximate verifiers: the mean total variation between the distribution of a \
-             token, given the tokens before it, and the target's, computed from both \
-             distributions and not from draws. Bonus tokens count as 0. The joint distribution of \
-             a whole generation of N tokens is, in expectation over its contexts, at most N times \
-             as far; over a shorter stretch it can exceed that multiple of the mean.",
-        ),
-        DocBlock::table(&head, table),
-    ]
+    DocBlock::section(
+        "Distance from the target's distribution",
+        "For approximate verifiers: the mean total variation between the distribution of a \
+         token, given the tokens before it, and the target's, computed from both \
+         distributions and not from draws. Bonus tokens count as 0. The joint distribution of \
+         a whole generation of N tokens is, in expectation over its contexts, at most N times \
+         as far; over a shorter stretch it can exceed that multiple of the mean.",
+        &columns(&["TV per token [95 %]:", "τ:", "speedup [95 %]:"]),
+        table,
+    )
 }

@@ -20,43 +20,23 @@ use super::traces::TraceRow;
 /// all rounds, then all positions, texts, failures, divergences and generations, each in
 /// the order of their file.
 pub(crate) trait RowVisitor {
-    /// Sees a row of `rounds.csv`.
-    fn round(&mut self, block: usize, row: RoundRow);
-
-    /// Sees a row of `positions.csv`.
-    fn position(&mut self, block: usize, row: PositionRow);
-
-    /// Sees a row of `generations.jsonl`.
-    fn text(&mut self, block: usize, row: TextRow);
-
-    /// Sees a row of `failures.csv`.
-    fn failure(&mut self, block: usize, row: FailureRow);
-
-    /// Sees a row of `divergences.csv`.
-    fn divergence(&mut self, block: usize, row: DivergenceRow);
-
-    /// Sees a row of `generations.csv`.
-    fn generation(&mut self, block: usize, row: GenerationRow);
+    fn round(&mut self, _block: usize, _row: RoundRow) {}
+    fn position(&mut self, _block: usize, _row: PositionRow) {}
+    fn text(&mut self, _block: usize, _row: TextRow) {}
+    fn failure(&mut self, _block: usize, _row: FailureRow) {}
+    fn divergence(&mut self, _block: usize, _row: DivergenceRow) {}
+    fn generation(&mut self, _block: usize, _row: GenerationRow) {}
 }
 
 /// Needs no row: its reader wants only what [`Raw`] has.
-impl RowVisitor for () {
-    fn round(&mut self, _: usize, _: RoundRow) {}
-    fn position(&mut self, _: usize, _: PositionRow) {}
-    fn text(&mut self, _: usize, _: TextRow) {}
-    fn failure(&mut self, _: usize, _: FailureRow) {}
-    fn divergence(&mut self, _: usize, _: DivergenceRow) {}
-    fn generation(&mut self, _: usize, _: GenerationRow) {}
-}
+impl RowVisitor for () {}
 
 /// What was found in a folder.
 #[derive(Debug, Default)]
 pub(crate) struct Raw {
-    /// The rows of `blocks.csv`.
     pub(crate) blocks: Vec<BlockRow>,
     /// What each block of the plan has in the other files, without superseded rows.
     pub(crate) found: BTreeMap<usize, BlockDigest>,
-    /// The number of superseded generations.
     pub(crate) superseded: usize,
     /// Files whose last line was torn by a crash; it is left out.
     pub(crate) torn: Vec<&'static str>,
@@ -68,9 +48,6 @@ pub(crate) struct Raw {
 impl Raw {
     /// Reads a folder; `block_of` gives the block of a cell, prompt and repeat. Files
     /// that a run creates only when it has rows for them may be absent.
-    ///
-    /// # Errors
-    /// Names the file that is missing, unreadable or damaged.
     pub(crate) fn read(
         folder: &Path,
         block_of: impl Fn(&str, &str, u32) -> Option<usize> + Sync,

@@ -10,14 +10,11 @@ use super::file::RawRow;
 /// Writes rows of a raw file, one at a time.
 #[derive(Debug)]
 pub(crate) enum RowWriter<W: Write> {
-    /// As CSV.
     Csv(Box<csv::Writer<W>>),
-    /// As JSON lines.
     Json(W),
 }
 
 impl<W: Write> RowWriter<W> {
-    /// A writer of rows of type `R`.
     pub(crate) fn new<R: RawRow>(out: W) -> Self {
         if R::is_json() {
             return Self::Json(out);
@@ -26,9 +23,6 @@ impl<W: Write> RowWriter<W> {
     }
 
     /// Writes the header, which only CSV has.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub(crate) fn header<R: RawRow>(&mut self) -> Result<()> {
         match self {
             Self::Csv(csv) => Ok(csv.write_record(columns::<R>())?),
@@ -36,10 +30,6 @@ impl<W: Write> RowWriter<W> {
         }
     }
 
-    /// Writes a row.
-    ///
-    /// # Errors
-    /// If it cannot be serialized or written.
     pub(crate) fn row<R: RawRow>(&mut self, row: &R) -> Result<()> {
         match self {
             Self::Csv(csv) => Ok(csv.serialize(row)?),
@@ -48,9 +38,6 @@ impl<W: Write> RowWriter<W> {
     }
 
     /// Writes what is still held back, and returns where the rows went.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub(crate) fn end(self) -> io::Result<W> {
         match self {
             Self::Csv(csv) => csv.into_inner().map_err(|e| io::Error::from(e.error().kind())),

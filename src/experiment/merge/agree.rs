@@ -23,9 +23,6 @@ pub(super) struct TakenBlock<'a> {
 
 /// Chooses a part for every block that any has: the first one in which it was not disturbed, or
 /// else the first. Also returns a sentence for every block whose parts differ; it has none.
-///
-/// # Errors
-/// Names the file that cannot be read.
 pub(super) fn choose<'a>(
     plan: &Plan,
     parts: &'a [RunPart],
@@ -82,7 +79,6 @@ fn differs(plan: &Plan, block: usize, pair: [&RunPart; 2]) -> Result<Option<Stri
     Ok((!exempt).then(|| format!("{names} have different rows of it under the virtual clock")))
 }
 
-/// The digest of the texts.
 fn texts_in(digests: &[String]) -> Option<&String> {
     BLOCK_FILES.iter().zip(digests).find(|(file, _)| **file == "generations.jsonl").map(|(_, d)| d)
 }

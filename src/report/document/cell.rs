@@ -6,12 +6,12 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::report) struct DocCell {
     /// What is shown, in every form of the report.
-    text: String,
+    pub(in crate::report) text: String,
     /// The number behind the text, in the unit that is shown, if there is one.
-    value: Option<f64>,
+    pub(in crate::report) value: Option<f64>,
     /// Both ends of its interval.
-    ends: Option<(f64, f64)>,
-    tone: Tone,
+    pub(in crate::report) ends: Option<(f64, f64)>,
+    pub(in crate::report) tone: Tone,
 }
 
 /// Whether a cell says something good or bad.
@@ -22,65 +22,22 @@ pub(in crate::report) enum Tone {
     Bad,
 }
 
-/// What stands for a missing number.
-const MISSING: &str = "–";
-
 impl DocCell {
-    /// A number with a fixed number of decimals; a dash for `None`.
-    pub(in crate::report) fn number(value: Option<f64>, decimals: usize) -> Self {
-        let text = value.map_or_else(|| MISSING.to_owned(), |x| format!("{x:.decimals$}"));
-        Self { value, ..Self::from(text) }
-    }
-
-    /// `value [lo, hi]`, or only the value if there is no interval.
-    pub(in crate::report) fn with_interval(
-        value: Option<f64>,
-        ends: Option<(f64, f64)>,
-        decimals: usize,
-    ) -> Self {
-        let mut cell = Self::number(value, decimals);
-        if let Some((lo, hi)) = ends {
-            cell.text += &format!(" [{lo:.decimals$}, {hi:.decimals$}]");
-            cell.ends = ends;
-        }
-        cell
-    }
-
     /// A share in percent.
     pub(in crate::report) fn percent(share: f64, decimals: usize) -> Self {
         let value = 100.0 * share;
-        Self { value: Some(value), ..Self::from(format!("{value:.decimals$} %")) }
+        Self::shown_as(format!("{value:.decimals$} %"), Some(value))
     }
 
     /// A difference in percent, with its sign.
     pub(in crate::report) fn difference(share: f64) -> Self {
         let value = 100.0 * share;
-        Self { value: Some(value), ..Self::from(format!("{value:+.1} %")) }
+        Self::shown_as(format!("{value:+.1} %"), Some(value))
     }
 
     /// A number that is shown as this text.
     pub(in crate::report) fn shown_as(text: String, value: Option<f64>) -> Self {
-        Self { value, ..Self::from(text) }
-    }
-
-    /// The same cell, which says something good or bad.
-    pub(in crate::report) fn in_tone(self, tone: Tone) -> Self {
-        Self { tone, ..self }
-    }
-
-    /// The number behind the text.
-    pub(in crate::report) fn value(&self) -> Option<f64> {
-        self.value
-    }
-
-    /// Both ends of its interval.
-    pub(in crate::report) fn ends(&self) -> Option<(f64, f64)> {
-        self.ends
-    }
-
-    /// Whether it says something good or bad.
-    pub(in crate::report) fn tone(&self) -> Tone {
-        self.tone
+        Self { text, value, ends: None, tone: Tone::Plain }
     }
 }
 
@@ -92,7 +49,7 @@ impl fmt::Display for DocCell {
 
 impl From<String> for DocCell {
     fn from(text: String) -> Self {
-        Self { text, value: None, ends: None, tone: Tone::Plain }
+        Self::shown_as(text, None)
     }
 }
 
@@ -104,6 +61,6 @@ impl From<&str> for DocCell {
 
 impl From<usize> for DocCell {
     fn from(count: usize) -> Self {
-        Self { value: Some(count as f64), ..Self::from(count.to_string()) }
+        Self::shown_as(count.to_string(), Some(count as f64))
     }
 }

@@ -16,9 +16,7 @@ use crate::plot::Inlined;
 pub(super) enum DocBlock {
     /// The name of the experiment.
     Title(String),
-    /// The question of the experiment.
     Question(String),
-    /// The heading of a section.
     Heading(&'static str),
     Paragraph(Prose),
     List(Vec<Prose>),
@@ -61,6 +59,19 @@ impl DocBlock {
             None => DocColumn { name: (*head).to_owned(), numbers: false },
         };
         Self::Table(DocTable { columns: head.iter().map(column).collect(), rows })
+    }
+
+    /// A section with a paragraph and a table; nothing without rows.
+    pub(super) fn section(
+        heading: &'static str,
+        words: &str,
+        head: &[&str],
+        rows: Vec<Vec<DocCell>>,
+    ) -> Vec<Self> {
+        if rows.is_empty() {
+            return Vec::new();
+        }
+        vec![Self::Heading(heading), Self::paragraph(words), Self::table(head, rows)]
     }
 
     /// A paragraph of the report's own words.

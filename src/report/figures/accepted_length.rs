@@ -1,7 +1,7 @@
 //! Draws the distribution of the number of drafted tokens that a round accepts.
 
-use super::data::Data;
-use super::table::{self, TableEntry};
+use super::data::{Data, TableEntry};
+use super::table;
 use crate::experiment::Cell;
 use crate::plot::{Axis, Column, LegendEntry, LegendSample, NOTHING, Page, PlotValue, ramp};
 use crate::statistics::rounds;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::data::Data;
+use super::data::{Data, TableEntry};
 use super::facets::even;
-use super::table::{self, TableEntry};
+use super::table;
 use crate::plot::{Axis, Column, Even, MOST_PANELS, Page, PlotValue};
 use crate::statistics::{pair_by_prompt, speedup, speedup_interval};
 
@@ -43,7 +43,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let column = |name: &&str| Column {
         title: (*name).to_owned(),
         axis: axis.clone(),
-        even: Some(Even::Loss(1.0)),
+        even: Some(Even::Loss),
     };
     let columns = categories.iter().map(column).collect();
     let values = |e: &TableEntry<'_>| dots.get(e.cell.id.as_str()).cloned().unwrap_or_default();

@@ -4,7 +4,6 @@ use super::data::Data;
 use super::facets::{Frame, Line, page};
 use crate::plot::{Page, Point};
 
-/// Draws alpha by draft length.
 pub(super) fn acceptance(data: &Data<'_>) -> Option<Page> {
     let lines = data.series.iter().map(|series| {
         let points = series.cells.iter().filter_map(|cell| {
@@ -25,11 +24,10 @@ pub(super) fn acceptance(data: &Data<'_>) -> Option<Page> {
     page(data, frame, lines.collect())
 }
 
-/// Draws the measured and predicted speedup by draft length.
 pub(super) fn speedup(data: &Data<'_>) -> Option<Page> {
     let lines = data.series.iter().map(|series| {
         let rows = data.timed(series);
-        let rows = rows.iter().map(|(cell, row)| (cell.method.num_speculative_tokens as f64, row));
+        let rows = rows.iter().map(|e| (e.cell.method.num_speculative_tokens as f64, e.row));
         let points = rows.clone().filter_map(|(x, row)| {
             let y_interval = row.speedup_lo.zip(row.speedup_hi);
             let key = row.cell.clone();
@@ -47,7 +45,6 @@ pub(super) fn speedup(data: &Data<'_>) -> Option<Page> {
     page(data, frame, lines.collect())
 }
 
-/// Draws the survival of drafts by position.
 pub(super) fn survival(data: &Data<'_>) -> Option<Page> {
     let lines = data.series.iter().map(|series| {
         let points = data.positions(series).into_iter().map(|row| Point {

@@ -6,6 +6,7 @@ use crate::experiment::Cell;
 use crate::plot::{NEUTRAL, Style, ramp};
 use crate::report::best::best;
 use crate::report::results::Results;
+pub(super) use crate::report::series::once;
 use crate::report::series::{Series, series};
 use crate::rows::{SummaryRow, SurvivalRow};
 
@@ -20,6 +21,13 @@ pub(super) struct Data<'a> {
     pub(super) summary: &'a [SummaryRow],
     pub(super) survival: &'a [SurvivalRow],
     pub(super) looks: Looks,
+}
+
+/// A cell that a figure shows.
+pub(super) struct TableEntry<'d> {
+    pub(super) series: &'d Series<'d>,
+    pub(super) cell: &'d Cell,
+    pub(super) row: &'d SummaryRow,
 }
 
 /// The styles of a run's methods and sampling settings.
@@ -65,23 +73,17 @@ impl<'a> Data<'a> {
         once(self.series.iter().map(|s| s.sampling.as_str()))
     }
 
-    /// The summary row of a cell.
     pub(super) fn row(&self, cell: &str) -> Option<&'a SummaryRow> {
         self.summary.iter().find(|row| row.cell == cell)
     }
 
-    /// The series of a cell.
-    pub(super) fn series_of(&self, cell: &str) -> Option<&Series<'a>> {
-        self.series.iter().find(|series| series.cells.iter().any(|c| c.id == cell))
-    }
-
     /// The cells of a series that were timed.
-    pub(super) fn timed(&self, series: &Series<'a>) -> Vec<(&'a Cell, &'a SummaryRow)> {
+    pub(super) fn timed<'d>(&self, series: &'d Series<'a>) -> Vec<TableEntry<'d>> {
         let rows = series.cells.iter().filter_map(|cell| Some((*cell, self.row(&cell.id)?)));
-        rows.filter(|(_, row)| row.speedup.is_some()).collect()
+        let rows = rows.filter(|(_, row)| row.speedup.is_some());
+        rows.map(|(cell, row)| TableEntry { series, cell, row }).collect()
     }
 
-    /// The fastest cell of a series.
     pub(super) fn best(&self, series: &Series<'a>) -> Option<&'a Cell> {
         best(self.results, series, self.summary).map(|best| best.cell)
     }
@@ -110,17 +112,6 @@ impl<'a> Data<'a> {
         let first = lengths.next().map(|c| c.method.num_speculative_tokens);
         lengths.any(|c| Some(c.method.num_speculative_tokens) != first)
     }
-}
-
-/// The names without duplicates, in the order of their first occurrence.
-pub(super) fn once<'n>(names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
-    let mut found = Vec::new();
-    for name in names {
-        if !found.contains(&name) {
-            found.push(name);
-        }
-    }
-    found
 }
 
 /// Drops the first part of every name if all names share it and have a second part.

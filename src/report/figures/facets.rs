@@ -82,7 +82,7 @@ pub(super) fn page(data: &Data<'_>, frame: Frame, mut lines: Vec<Line>) -> Optio
             let Line { points, predicted, .. } = line;
             Curve { style, points, predicted }
         };
-        let even = frame.ratios.then_some(Even::Loss(1.0));
+        let even = frame.ratios.then_some(Even::Loss);
         let curves = lines.into_iter().map(curve).collect();
         Panel { title, x: x.clone(), y: y.clone(), even, curves }
     });

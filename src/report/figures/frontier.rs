@@ -1,6 +1,6 @@
 //! Draws speedup against total variation from the target: the price of approximation.
 
-use super::data::{Data, once};
+use super::data::{Data, TableEntry, once};
 use super::facets::even;
 use crate::experiment::Cell;
 use crate::plot::{
@@ -48,7 +48,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         };
         let curves = names.iter().zip(&styles).map(curve).filter(|c| !c.points.is_empty());
         let (x, y, curves) = (x.clone(), y.clone(), curves.collect());
-        Panel { title: sampling.to_owned(), x, y, even: Some(Even::Loss(1.0)), curves }
+        Panel { title: sampling.to_owned(), x, y, even: Some(Even::Loss), curves }
     });
     let mut panels = panels.filter(|p| !p.curves.is_empty()).collect::<Vec<_>>();
     if panels.len() > MOST_PANELS {
@@ -80,7 +80,7 @@ fn spots<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> impl Iterator<Item =
             key: row.cell.clone(),
         })
     };
-    data.timed(series).into_iter().filter_map(move |(cell, row)| {
+    data.timed(series).into_iter().filter_map(move |TableEntry { cell, row, .. }| {
         let k = format!(", K = {}", cell.method.num_speculative_tokens);
         let name = data.kin(cell) + if data.lengths_differ() { &k } else { "" };
         Some(Spot { series, cell, name, point: place(row)? })
@@ -106,10 +106,7 @@ fn names(spots: &[Spot<'_>], notes: &mut Vec<String>) -> Vec<String> {
 /// Labels every spot with the settings that distinguish it from others of the same name;
 /// returns the keys of these settings.
 fn label(spots: &mut [Spot<'_>]) -> Vec<String> {
-    let value = |cell: &Cell, key: &str| {
-        let found = cell.method.params.iter().find(|(k, _)| *k == key);
-        found.map(|(_, value)| value.to_string())
-    };
+    let value = |cell: &Cell, key: &str| cell.method.params.set(key).map(ToString::to_string);
     let varies = |of: &Spot<'_>, key: &str| {
         let same = spots.iter().filter(|s| s.name == of.name);
         same.clone().any(|s| value(s.cell, key) != value(of.cell, key))

@@ -55,7 +55,7 @@ fn curves<'d>(data: &'d Data<'_>) -> Vec<&'d str> {
 fn fastest<'d>(data: &'d Data<'_>, mut methods: Vec<&'d str>) -> Vec<&'d str> {
     let peak = |method: &str| {
         let own = data.series.iter().filter(|s| s.method == method);
-        let speedups = own.flat_map(|s| data.timed(s)).filter_map(|(_, row)| row.speedup);
+        let speedups = own.flat_map(|s| data.timed(s)).filter_map(|entry| entry.row.speedup);
         speedups.fold(0.0, f64::max)
     };
     methods.sort_by(|a, b| peak(b).total_cmp(&peak(a)));

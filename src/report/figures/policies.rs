@@ -27,7 +27,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         let own = policies.iter().filter(|p| p.series.sampling == *title);
         Group { title: (*title).to_owned(), rows: own.map(row).collect() }
     });
-    let columns = vec![Column { title: String::new(), axis, even: Some(Even::Loss(1.0)) }];
+    let columns = vec![Column { title: String::new(), axis, even: Some(Even::Loss) }];
     let rows = PlotRows { columns, groups: groups.collect(), parts: Vec::new() };
     let legend = vec![LegendEntry::new("slower than the best fixed K", LegendSample::Loss)];
     Some(table::page("Draft length policies against the best fixed K", Vec::new(), legend, rows))

@@ -1,7 +1,7 @@
 //! Draws the measured over the predicted speedup of every cell.
 
-use super::data::Data;
-use super::table::{self, TableEntry};
+use super::data::{Data, TableEntry};
+use super::table;
 use crate::plot::{Axis, Column, Even, Page, PlotValue};
 use crate::rows::SummaryRow;
 
@@ -17,11 +17,8 @@ const COLUMNS: [ResidualColumn; 2] = [
 ];
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
-    let entries = data.series.iter().flat_map(|series| {
-        let own = data.timed(series).into_iter();
-        own.map(move |(cell, row)| TableEntry { series, cell, row })
-    });
-    let mut entries = entries.filter(|e| e.row.predicted_speedup.is_some()).collect::<Vec<_>>();
+    let mut entries = data.series.iter().flat_map(|series| data.timed(series)).collect::<Vec<_>>();
+    entries.retain(|entry| entry.row.predicted_speedup.is_some());
     if entries.is_empty() {
         return None;
     }
@@ -36,7 +33,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let titled = columns.iter().map(|column| Column {
         title: column.title.to_owned(),
         axis: axis.clone(),
-        even: Some(Even::Line(1.0)),
+        even: Some(Even::Line),
     });
     let rows = table::rows(data, titled.collect(), &entries, dots);
     Some(table::page("Measured over predicted speedup", notes, Vec::new(), rows))

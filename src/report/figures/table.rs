@@ -1,22 +1,14 @@
 //! Figures with one row per cell, grouped by sampling setting and labelled by method and K.
 
-use super::data::{Data, once};
+use super::data::{Data, TableEntry, once};
 use crate::experiment::Cell;
 use crate::plot::{Body, Column, Group, LegendEntry, Page, PlotRow, PlotRows, PlotValue};
 use crate::report::series::Series;
-use crate::rows::SummaryRow;
 
 /// The maximum number of rows on a page.
 pub(super) const MOST: usize = 60;
 /// Labels with more characters than this may need a second line.
 const LONG: usize = 50;
-
-/// A cell that is drawn as a row.
-pub(super) struct TableEntry<'d> {
-    pub(super) series: &'d Series<'d>,
-    pub(super) cell: &'d Cell,
-    pub(super) row: &'d SummaryRow,
-}
 
 /// Limits the entries to `most`, or to two thirds of that if labels may need two lines. Keeps
 /// the fastest cells of every sampling setting; if there are more settings than rows, keeps
@@ -106,7 +98,6 @@ pub(super) fn label(data: &Data<'_>, series: &Series<'_>, cell: &Cell) -> String
     }
 }
 
-/// A page with the given rows.
 pub(super) fn page(
     title: &str,
     notes: Vec<String>,

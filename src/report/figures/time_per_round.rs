@@ -1,7 +1,7 @@
 //! Draws the mean time of a round, divided into its parts.
 
-use super::data::{Data, once};
-use super::table::{self, MOST, TableEntry};
+use super::data::{Data, TableEntry, once};
+use super::table::{self, MOST};
 use crate::experiment::Cell;
 use crate::plot::{
     Axis, Column, Group, LegendEntry, LegendSample, NEUTRAL, PARTS, Page, PlotRow, PlotRows,

@@ -1,7 +1,7 @@
 //! Draws verifiers relative to rejection sampling of the same drafts.
 
-use super::data::Data;
-use super::table::{self, TableEntry};
+use super::data::{Data, TableEntry};
+use super::table;
 use crate::plot::{Axis, Column, Even, LegendEntry, LegendSample, Page, PlotValue};
 use crate::report::worth::{Rival, rivals};
 use crate::statistics::Interval;
@@ -15,12 +15,10 @@ const RATIOS: [(&str, &str, RivalRatio); 2] = [
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let rivals = rivals(data.results, &data.series);
-    let entry = |r: &Rival<'_>| {
-        let series = data.series_of(&r.cell.id)?;
-        let cell = series.cells.iter().find(|c| c.id == r.cell.id)?;
+    let entries = rivals.iter().filter_map(|&Rival { series, cell, .. }| {
         Some(TableEntry { series, cell, row: data.row(&cell.id)? })
-    };
-    let mut entries = rivals.iter().filter_map(entry).collect::<Vec<_>>();
+    });
+    let mut entries = entries.collect::<Vec<_>>();
     if entries.is_empty() {
         return None;
     }
@@ -32,7 +30,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     };
     let columns = RATIOS.map(|(title, label, of)| {
         let axis = Axis::around_one(label, rivals.iter().flat_map(|r| value(r, of).reach()));
-        Column { title: title.to_owned(), axis, even: Some(Even::Loss(1.0)) }
+        Column { title: title.to_owned(), axis, even: Some(Even::Loss) }
     });
     let values = |entry: &TableEntry<'_>| {
         let rival = rivals.iter().find(|r| r.cell.id == entry.cell.id);

@@ -7,54 +7,38 @@ use serde_json::{Map, Value, json};
 
 use crate::report::document::{DocCell, DocColumn};
 use crate::report::results::Results;
-use crate::report::series::{Names, series};
+use crate::report::series::{Names, Series, once, series};
 use crate::shown;
 
-/// A speculative method under a sampling setting.
-struct PageSeries {
-    method: String,
-    sampling: String,
-    drafter: String,
-    verifier: String,
-    cells: Vec<String>,
-}
-
 /// The cells of a run by what readers filter by.
-pub(super) struct PageCells {
-    series: Vec<PageSeries>,
+pub(super) struct PageCells<'a> {
+    series: Vec<Series<'a>>,
     /// The baselines by their sampling settings.
-    baselines: BTreeMap<String, String>,
+    baselines: BTreeMap<String, &'a str>,
 }
 
-impl PageCells {
-    pub(super) fn new(results: &Results) -> Self {
-        let series = series(results).into_iter().map(|series| PageSeries {
-            drafter: series.cells[0].method.drafter.clone(),
-            verifier: series.cells[0].method.verifier.clone(),
-            cells: series.cells.iter().map(|cell| cell.id.clone()).collect(),
-            method: series.method,
-            sampling: series.sampling,
-        });
+impl<'a> PageCells<'a> {
+    pub(super) fn new(results: &'a Results) -> Self {
         let baselines = results.plan.cells.iter().filter(|cell| cell.is_baseline());
         let names = Names::new(baselines.clone());
-        let baselines = baselines.map(|cell| (names.goal(cell), cell.id.clone()));
-        Self { series: series.collect(), baselines: baselines.collect() }
+        let baselines = baselines.map(|cell| (names.goal(cell), cell.id.as_str()));
+        Self { series: series(results), baselines: baselines.collect() }
     }
 
     /// Drafter, verifier and sampling setting by cell; a baseline has only the last.
     pub(super) fn json(&self) -> Value {
         let mut cells = Map::new();
         for (sampling, cell) in &self.baselines {
-            cells.insert(cell.clone(), json!({ "sampling": shown::lines(sampling) }));
+            cells.insert((*cell).to_owned(), json!({ "sampling": shown::lines(sampling) }));
         }
         for series in &self.series {
             for cell in &series.cells {
                 let of = json!({
-                    "drafter": shown::lines(&series.drafter),
-                    "verifier": shown::lines(&series.verifier),
+                    "drafter": shown::lines(&cell.method.drafter),
+                    "verifier": shown::lines(&cell.method.verifier),
                     "sampling": shown::lines(&series.sampling),
                 });
-                cells.insert(cell.clone(), of);
+                cells.insert(cell.id.clone(), of);
             }
         }
         cells.into()
@@ -69,22 +53,17 @@ impl PageCells {
         };
         let sampling = named(&["sampling", "search", "plain decoding"])?;
         let method = named(&["method"]);
-        let fits = |series: &&PageSeries| {
+        let fits = |series: &&Series<'_>| {
             series.sampling == sampling && method.as_ref() == Some(&series.method)
         };
-        let found = self.series.iter().find(fits).and_then(|series| series.cells.first());
-        found.or_else(|| self.baselines.get(&sampling)).map(String::as_str)
+        let found = self.series.iter().find(fits).map(|series| series.cells[0].id.as_str());
+        found.or_else(|| self.baselines.get(&sampling).copied())
     }
 
     /// The bar with the filters and the switch between light and dark.
     pub(super) fn tools(&self) -> String {
-        let group = |name: &str, of: &str, get: fn(&PageSeries) -> &str| {
-            let mut values = Vec::new();
-            for value in self.series.iter().map(get) {
-                if !values.contains(&value) {
-                    values.push(value);
-                }
-            }
+        let group = |name: &str, of: &str, get: for<'s> fn(&'s Series<'a>) -> &'s str| {
+            let values = once(self.series.iter().map(get));
             if values.len() < 2 {
                 return String::new();
             }
@@ -101,8 +80,8 @@ impl PageCells {
             "<div class=\"tools live\" role=\"region\" aria-label=\"Filters\">{}{}{}\
              <button type=\"button\" id=\"every\">Show all</button>\
              <button type=\"button\" id=\"theme\">Dark</button></div>\n",
-            group("Drafter", "drafter", |series| &series.drafter),
-            group("Verifier", "verifier", |series| &series.verifier),
+            group("Drafter", "drafter", |series| &series.cells[0].method.drafter),
+            group("Verifier", "verifier", |series| &series.cells[0].method.verifier),
             group("Sampling", "sampling", |series| &series.sampling)
         )
     }

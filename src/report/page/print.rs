@@ -15,15 +15,16 @@ pub(super) fn opening(document: &[DocBlock]) -> String {
 
 /// Links to all sections, and to the one after them.
 pub(super) fn contents(document: &[DocBlock], last: &str) -> String {
-    let links = headings(document)
-        .chain([last])
-        .map(|heading| format!("<li><a href=\"#{}\">{}</a></li>", anchor(heading), html(heading)));
-    let links = links.collect::<String>();
+    let headings = document.iter().filter_map(|block| match block {
+        DocBlock::Heading(heading) => Some(*heading),
+        _ => None,
+    });
+    let link = |heading| format!("<li><a href=\"#{}\">{}</a></li>", anchor(heading), html(heading));
+    let links = headings.chain([last]).map(link).collect::<String>();
     format!("<nav aria-label=\"Sections\"><ul>{links}</ul></nav>\n")
 }
 
-/// All sections.
-pub(super) fn sections(document: &[DocBlock], cells: &PageCells) -> String {
+pub(super) fn sections(document: &[DocBlock], cells: &PageCells<'_>) -> String {
     let mut page = String::new();
     let mut open = "";
     for found in document.iter().skip_while(|block| !is_heading(block)) {
@@ -38,7 +39,6 @@ pub(super) fn sections(document: &[DocBlock], cells: &PageCells) -> String {
     page + if open.is_empty() { "" } else { "</section>\n" }
 }
 
-/// The beginning of a section.
 pub(super) fn begin(heading: &str) -> String {
     let (anchor, heading) = (anchor(heading), html(heading));
     format!("<section aria-labelledby=\"{anchor}\">\n<h2 id=\"{anchor}\">{heading}</h2>\n")
@@ -48,13 +48,6 @@ fn is_heading(block: &DocBlock) -> bool {
     matches!(block, DocBlock::Heading(_))
 }
 
-fn headings(document: &[DocBlock]) -> impl Iterator<Item = &str> {
-    document.iter().filter_map(|block| match block {
-        DocBlock::Heading(heading) => Some(*heading),
-        _ => None,
-    })
-}
-
 /// A heading as the name of a place in the page.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_ascii_alphanumeric() || *c == ' ');
@@ -62,7 +55,7 @@ fn anchor(heading: &str) -> String {
 }
 
 /// A block in the section with this heading.
-fn block(block: &DocBlock, heading: &str, cells: Option<&PageCells>) -> String {
+fn block(block: &DocBlock, heading: &str, cells: Option<&PageCells<'_>>) -> String {
     match block {
         DocBlock::Title(name) => format!("<h1>{}</h1>\n", html(name)),
         DocBlock::Question(text) => format!("<blockquote>{}</blockquote>\n", html(text)),
@@ -101,7 +94,7 @@ fn figure(figure: &DocFigure) -> String {
     )
 }
 
-fn table(table: &DocTable, heading: &str, cells: Option<&PageCells>) -> String {
+fn table(table: &DocTable, heading: &str, cells: Option<&PageCells<'_>>) -> String {
     let side = |numbers| if numbers { " class=\"n\"" } else { "" };
     let head = table.columns.iter().map(|column| {
         format!("<th scope=\"col\"{}>{}</th>", side(column.numbers), html(&column.name))
@@ -128,7 +121,7 @@ fn table(table: &DocTable, heading: &str, cells: Option<&PageCells>) -> String {
 fn field(cell: &DocCell, numbers: bool) -> String {
     let text = cell.to_string();
     let long = text.chars().count() > LONG;
-    let tone = match cell.tone() {
+    let tone = match cell.tone {
         Tone::Plain => "",
         Tone::Good => "good",
         Tone::Bad => "bad",
@@ -140,9 +133,9 @@ fn field(cell: &DocCell, numbers: bool) -> String {
         classes => format!(" class=\"{classes}\""),
     };
     // A count is its own exact value.
-    let exact = cell.value().map(digits).filter(|exact| *exact != text);
+    let exact = cell.value.map(digits).filter(|exact| *exact != text);
     let exact = exact.map_or_else(String::new, |exact| format!(" data-v=\"{exact}\""));
-    let ends = cell.ends().map(|(lo, hi)| format!(" data-i=\"{}, {}\"", digits(lo), digits(hi)));
+    let ends = cell.ends.map(|(lo, hi)| format!(" data-i=\"{}, {}\"", digits(lo), digits(hi)));
     format!("<td{class}{exact}{}>{}</td>", ends.unwrap_or_default(), html(&text))
 }
 

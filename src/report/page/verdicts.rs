@@ -23,7 +23,6 @@ struct PageVerdict {
     details: Vec<String>,
 }
 
-/// The strip.
 pub(super) fn print(results: &Results, summary: &[SummaryRow]) -> String {
     let series = series(results);
     let bests = series.iter().filter_map(|s| Some((s, best(results, s, summary)?.row)));
@@ -180,7 +179,7 @@ fn disturbed(results: &Results, summary: &[SummaryRow]) -> PageVerdict {
         false => ("No", Tone::Good),
     };
     let seen = format!("{blocks} of {} were disturbed.", count(results.blocks.len(), "block"));
-    let controls = match (results.plan.controls().len(), results.differing()) {
+    let controls = match (results.plan.controls().len(), results.differing) {
         (0, _) => String::new(),
         (all, differ) => format!("{differ} of {} that ran twice differ.", count(all, "cell")),
     };
