@@ -4,8 +4,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use super::api::{
-    CompletionRequest, LogprobsApi, LogprobsRequest, ServerApi, ServerCompletion, TopLogprobs,
-    end, numbers,
+    CompletionRequest, LogprobsApi, LogprobsRequest, ServerApi, ServerCompletion, TopLogprobs, end,
+    numbers,
 };
 use super::http::HttpServer;
 use crate::distribution::Token;

@@ -157,9 +157,7 @@ pub const SUSPECTS: &[Suspect] = &[
     Suspect {
         name: "uniform",
         imitates: "the target is taken for uniform: logits divided by anything",
-        reads: Some(|round| {
-            with_target(round, |_, row| vec![1.0 / row.len() as f64; row.len()])
-        }),
+        reads: Some(|round| with_target(round, |_, row| vec![1.0 / row.len() as f64; row.len()])),
         ..RIGHT
     },
     Suspect {
