@@ -13,8 +13,8 @@ pub(super) struct SamplingSetting {
     pub(super) draft: KeyValues,
 }
 
-const fn setting(name: &'static str, target: SamplingParams) -> SamplingSetting {
-    SamplingSetting { name, target, draft: &[] }
+const fn setting(name: &'static str, target: SamplingParams, draft: KeyValues) -> SamplingSetting {
+    SamplingSetting { name, target, draft }
 }
 
 const PENALISED: SamplingParams = SamplingParams {
@@ -25,35 +25,25 @@ const PENALISED: SamplingParams = SamplingParams {
 };
 
 pub(super) const SETTINGS: &[SamplingSetting] = &[
-    setting("T=1", SamplingParams::NEUTRAL),
-    setting("T=0.7", SamplingParams { temperature: 0.7, ..SamplingParams::NEUTRAL }),
-    setting("T=0", SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL }),
-    setting("top_k=2", SamplingParams { top_k: 2, ..SamplingParams::NEUTRAL }),
-    setting("top_p=0.7", SamplingParams { top_p: 0.7, ..SamplingParams::NEUTRAL }),
-    setting("min_p=0.4", SamplingParams { min_p: 0.4, ..SamplingParams::NEUTRAL }),
-    setting("penalties", PENALISED),
+    setting("T=1", SamplingParams::NEUTRAL, &[]),
+    setting("T=0.7", SamplingParams { temperature: 0.7, ..SamplingParams::NEUTRAL }, &[]),
+    setting("T=0", SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL }, &[]),
+    setting("top_k=2", SamplingParams { top_k: 2, ..SamplingParams::NEUTRAL }, &[]),
+    setting("top_p=0.7", SamplingParams { top_p: 0.7, ..SamplingParams::NEUTRAL }, &[]),
+    setting("min_p=0.4", SamplingParams { min_p: 0.4, ..SamplingParams::NEUTRAL }, &[]),
+    setting("penalties", PENALISED, &[]),
     setting(
         "T=1.3+top_k=3+top_p=0.9+min_p=0.2+penalties",
         SamplingParams { temperature: 1.3, top_k: 3, top_p: 0.9, min_p: 0.2, ..PENALISED },
+        &[],
     ),
-    SamplingSetting {
-        draft: &[("draft_temperature", "0.5")],
-        ..setting("T=1,draft_T=0.5", SamplingParams::NEUTRAL)
-    },
-    SamplingSetting {
-        draft: &[("draft_temperature", "0")],
-        ..setting("T=1,draft_T=0", SamplingParams::NEUTRAL)
-    },
-    SamplingSetting {
-        draft: &[("draft_top_k", "2")],
-        ..setting("T=1,draft_top_k=2", SamplingParams::NEUTRAL)
-    },
-    SamplingSetting {
-        draft: &[("draft_top_p", "0.7")],
-        ..setting("T=1,draft_top_p=0.7", SamplingParams::NEUTRAL)
-    },
-    SamplingSetting {
-        draft: &[("draft_temperature", "1")],
-        ..setting("T=0,draft_T=1", SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL })
-    },
+    setting("T=1,draft_T=0.5", SamplingParams::NEUTRAL, &[("draft_temperature", "0.5")]),
+    setting("T=1,draft_T=0", SamplingParams::NEUTRAL, &[("draft_temperature", "0")]),
+    setting("T=1,draft_top_k=2", SamplingParams::NEUTRAL, &[("draft_top_k", "2")]),
+    setting("T=1,draft_top_p=0.7", SamplingParams::NEUTRAL, &[("draft_top_p", "0.7")]),
+    setting(
+        "T=0,draft_T=1",
+        SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL },
+        &[("draft_temperature", "1")],
+    ),
 ];
