@@ -16,7 +16,6 @@ mod checks;
 mod drafters;
 mod models;
 mod noise;
-mod samplers;
 mod served;
 mod verifiers;
 mod vocabularies;
@@ -169,7 +168,7 @@ const MUTANTS: [(&[Mutant], bool); 8] = [
     (verifiers::MUTANTS, true),
     (blocks::MUTANTS, true),
     (models::MUTANTS, false),
-    (samplers::MUTANTS, true),
+    (models::SAMPLERS, true),
     (drafters::MUTANTS, true),
     (chances::MUTANTS, true),
     (noise::MUTANTS, true),

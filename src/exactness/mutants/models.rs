@@ -172,6 +172,7 @@ pub(super) const RIGHT_ROWS: Mutant = Mutant {
 };
 
 const COOL: SamplingParams = SamplingParams { temperature: 0.7, ..SamplingParams::NEUTRAL };
+const TOP_2: SamplingParams = SamplingParams { top_k: 2, ..SamplingParams::NEUTRAL };
 const FREQUENCY: f64 = 0.8;
 const PENALISED: Case = Case {
     target: SamplingParams { frequency_penalty: FREQUENCY, ..SamplingParams::NEUTRAL },
@@ -270,6 +271,24 @@ pub(super) const MUTANTS: &[Mutant] = &[
         case: Case { engine: true, ..CASE },
         target: |toy| Box::new(Careless { toy, care: Care { copies: false, ..ALL_CARE } }),
         cache: |cache| Box::new(WholeTiles(cache)),
+        ..RIGHT
+    },
+];
+
+/// Samplers that ignore a requested setting.
+pub(super) const SAMPLERS: &[Mutant] = &[
+    Mutant {
+        name: "target_temperature_ignored",
+        imitates: "temperature 0.7 is asked for and the target is sampled at 1",
+        case: Case { target: COOL, draft: COOL, ..CASE },
+        sampler: |params| SamplingParams { temperature: 1.0, ..params },
+        ..RIGHT
+    },
+    Mutant {
+        name: "target_top_k_ignored",
+        imitates: "top-k 2 is asked for and applied to the draft alone",
+        case: Case { target: TOP_2, draft: TOP_2, ..CASE },
+        sampler: |params| SamplingParams { top_k: 0, ..params },
         ..RIGHT
     },
 ];
