@@ -78,11 +78,6 @@ impl ExactnessCell {
         self.k + if next { 2 } else { 1 }
     }
 
-    /// Whether its toy is one of the named ones.
-    pub(super) fn is_named(&self) -> bool {
-        matches!(self.place, Place::Named(_))
-    }
-
     /// Whether a length policy other than `fixed` should end some drafts before K: K is at least 2,
     /// the draft's distributions are not one-hot, and the enumeration is long enough to learn from.
     pub(super) fn may_stop(&self) -> bool {

@@ -6,10 +6,11 @@ use std::rc::Rc;
 use super::cells::ExactnessCell;
 use super::certificate::CertificateVerdict;
 use super::closed::{ChainCase, Rule};
-use super::enumerate::{Enumeration, enumerate, straight};
+use super::enumerate::{enumerate, straight};
 use super::joint::{Gap, JointDistribution, TOLERANCE, off, target_distribution};
 use super::kind::Kinds;
 use super::monte_carlo::Fit;
+use super::place::Place;
 use super::probe::{DraftDistributions, Tally, TargetRows};
 use super::reference::{TableRows, draft_model, draft_rows};
 use super::replay::{audit, first_difference, sample_by};
@@ -114,16 +115,18 @@ pub(super) fn walk_cell(cell: &ExactnessCell, runs: u32) -> Result<Finding, Erro
     }
     let gap = Gap::between(&found.dist, &parts.distribution(cell.tokens())?);
     let claimed = cell.claims();
-    let expected = expected_length(cell, &parts)?;
+    let length = found.tally.first_emitted;
+    let expected = expected_length(cell, &parts)?.filter(|expected| off((length - expected).abs()));
     let faults = [
         (found.unsupported).then(|| "a draft was not of the stated shape".to_owned()),
-        claimed.then(|| inexact(&gap)).flatten(),
+        (claimed && !gap.is_zero())
+            .then(|| format!("the joint distribution is off by a TV of {:.1e}", gap.tv_joint)),
         off(gap.mass_error).then(|| format!("mass off by {:.1e}", gap.mass_error)),
         (rows.wrong > 0).then(|| format!("{} wrong rows of the target", rows.wrong)),
         off(dists.max_error)
             .then(|| format!("a draft token's distribution is off by {:.1e}", dists.max_error)),
         claimed.then(|| vacuous(cell, &found.tally)).flatten(),
-        expected.and_then(|length| wrong_length(&found, length)),
+        expected.map(|expected| format!("E[L] is {length}, not {expected}")),
         leaves_the_path(cell, &parts)?,
     ];
     let holds = if claimed { CertificateVerdict::Exact } else { CertificateVerdict::Measured };
@@ -138,11 +141,6 @@ pub(super) fn walk_cell(cell: &ExactnessCell, runs: u32) -> Result<Finding, Erro
     })
 }
 
-fn inexact(gap: &Gap) -> Option<String> {
-    (!gap.is_zero())
-        .then(|| format!("the joint distribution is off by a TV of {:.1e}", gap.tv_joint))
-}
-
 /// A cell proves nothing unless tokens were proposed, accepted and rejected. There are four
 /// exceptions:
 ///
@@ -155,7 +153,7 @@ fn vacuous(cell: &ExactnessCell, tally: &Tally) -> Option<String> {
     if !cell.method.proposer.proposes() {
         return (tally.proposed > 0.0).then(|| "plain decoding proposed a token".to_owned());
     }
-    let missing = if tally.proposed == 0.0 && cell.is_named() {
+    let missing = if tally.proposed == 0.0 && matches!(cell.place, Place::Named(_)) {
         "proposed"
     } else if tally.accepted == 0.0 && tally.shared {
         "accepted"
@@ -173,11 +171,6 @@ fn expected_length(cell: &ExactnessCell, parts: &Parts) -> Result<Option<f64>, E
     let chain = cell.method.proposer.entry.name == "model";
     let rule = rule.filter(|_| chain && !cell.method.adapts());
     rule.map(|rule| parts.chain().expected_emitted(rule, cell.k)).transpose()
-}
-
-fn wrong_length(found: &Enumeration, expected: f64) -> Option<String> {
-    let length = found.tally.first_emitted;
-    off((length - expected).abs()).then(|| format!("E[L] is {length}, not {expected}"))
 }
 
 /// A message that names the first run in which a method of class P differs from plain decoding.
@@ -229,7 +222,6 @@ pub(super) fn sample_cell(cell: &ExactnessCell, runs: u32) -> Result<Finding, Er
 #[cfg(test)]
 mod tests {
     use super::super::methods::Combination;
-    use super::super::place::Place;
     use super::super::settings::SETTINGS;
     use super::*;
     use crate::model::zoo::TOYS;

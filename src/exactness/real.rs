@@ -17,7 +17,7 @@ use super::two_tokens::TwoTokens;
 use crate::distribution::Token;
 use crate::draft::draft_sampling;
 use crate::error::Error;
-use crate::model::{LanguageModel, SMALL_PAIR, Settings};
+use crate::model::{SMALL_PAIR, Settings};
 
 /// Number of drafted tokens per round, or of levels of the tree.
 const K: usize = 2;
@@ -27,13 +27,6 @@ const COMPLETIONS: [u32; 2] = [20_000, 4_000];
 const SEED: u64 = 2026;
 
 const PROMPT: [Token; 3] = [1, 2, 3];
-
-/// The target and the draft model. Each has one thread, because other tests run at the same time.
-fn open() -> Result<[Box<dyn LanguageModel>; 2], Error> {
-    let settings = Settings { threads: Some(1), ..Settings::default() };
-    let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&settings));
-    Ok([target?, draft?])
-}
 
 /// A goodness-of-fit test to run.
 #[derive(Debug, Clone)]
@@ -77,8 +70,10 @@ impl RealCell {
     }
 
     fn fit(&self) -> Result<Fit, Error> {
-        let [target, draft] = open()?;
-        let (target, draft) = (&*target, &*draft);
+        // One thread each, because other tests run at the same time.
+        let settings = Settings { threads: Some(1), ..Settings::default() };
+        let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&settings));
+        let (target, draft) = (&*target?, &*draft?);
         let spec = self.method.spec(K, self.sampling.1);
         let tokens = TwoTokens::of(
             &mut Reading::new("the target", target, spec.sampling, &PROMPT)?,

@@ -57,7 +57,8 @@ pub fn enumerate_together<'a>(
     let mut frontier = BTreeMap::from([(state(&mut generations)?, (1.0, generations))]);
     while let Some((_, (mass, mut begun))) = frontier.pop_first() {
         if begun.iter_mut().all(|generation| generation.begin(Duration::ZERO).is_some()) {
-            *found.dist.entry(completions(&begun)).or_insert(0.0) += mass;
+            let completions = begun.iter().map(|generation| generation.new_tokens().to_vec());
+            *found.dist.entry(completions.collect()).or_insert(0.0) += mass;
             continue;
         }
         let walk = WalkedChance::default();
@@ -126,10 +127,6 @@ impl Observer for Depth {
         self.0 = event.draft.depth();
         Ok(())
     }
-}
-
-fn completions(generations: &[Generation<'_>]) -> Vec<Vec<Token>> {
-    generations.iter().map(|generation| generation.new_tokens().to_vec()).collect()
 }
 
 fn state(generations: &mut [Generation<'_>]) -> Result<SharedState, Error> {

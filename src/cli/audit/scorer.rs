@@ -68,14 +68,12 @@ impl Scorer {
 
     /// Checks that the distributions of completions with this sampling setting are known.
     pub(super) fn check(&self, sampling: SamplingParams) -> Result<()> {
-        match self {
-            Self::Models(_) => {
-                let _ = sampling;
-                Ok(())
-            }
-            #[cfg(feature = "serve")]
-            Self::Server { target, .. } => target.check(sampling),
+        #[cfg(feature = "serve")]
+        if let Self::Server { target, .. } = self {
+            return target.check(sampling);
         }
+        let _ = sampling;
+        Ok(())
     }
 
     /// Whether the distribution before all processors is known, too.

@@ -58,13 +58,10 @@ impl std::fmt::Debug for AskedChance<'_> {
 
 impl AskedChance<'_> {
     fn choose(&mut self, weights: &[f64]) -> usize {
-        match self.chance.choose(weights) {
-            Ok(index) => index,
-            Err(error) => {
-                self.failed.get_or_insert(error);
-                0
-            }
-        }
+        self.chance.choose(weights).unwrap_or_else(|error| {
+            self.failed.get_or_insert(error);
+            0
+        })
     }
 }
 
