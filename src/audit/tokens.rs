@@ -1,7 +1,5 @@
 //! Bets on tokens whose distributions are known, from any source.
 
-use std::sync::{Mutex, PoisonError};
-
 use super::bet::{Bet, is_kept};
 use super::bugs::BUGS;
 use super::distributions::{PreviousDists, SequenceDists};
@@ -89,22 +87,14 @@ impl TokenAudit {
         let ended = |at: usize| ended.and_then(|ended| ended.get(at).copied());
         let seen = self.seen(part, &dists, before);
         let drafted = dists.draft.iter().flatten().map(Dist::argmax).collect::<Vec<_>>();
-        let learnt = self.learnt.iter_mut().map(EitherBet::Learnt);
-        let bets = self.bets.iter_mut().enumerate().map(EitherBet::Known).chain(learnt);
-        let bets = bets.map(Mutex::new).collect::<Vec<_>>();
-        (self.threads.0)(bets.len(), &|bet| {
-            let mut bet = bets[bet].lock().unwrap_or_else(PoisonError::into_inner);
-            match &mut *bet {
-                EitherBet::Known((bug, bet)) => {
-                    for (at, seen) in seen.iter().enumerate() {
-                        seen[*bug].inspect(|seen| bet.place(begin + at, seen, ended(at)));
-                    }
-                }
-                EitherBet::Learnt(bet) => {
-                    for (at, &token) in part.iter().enumerate() {
-                        bet.place(&dists.position(at, before), token, drafted.get(at).copied());
-                    }
-                }
+        self.threads.change(&mut self.bets, |bug, bet| {
+            for (at, seen) in seen.iter().enumerate() {
+                seen[bug].inspect(|seen| bet.place(begin + at, seen, ended(at)));
+            }
+        });
+        self.threads.change(&mut self.learnt, |_, bet| {
+            for (at, &token) in part.iter().enumerate() {
+                bet.place(&dists.position(at, before), token, drafted.get(at).copied());
             }
         });
         self.tokens += part.len();
@@ -153,10 +143,4 @@ impl TokenAudit {
         let logs = self.bets.iter().map(|bet| bet.wealth.log()).chain(learnt).collect::<Vec<_>>();
         self.best = self.best.max(log_mean_exp(&logs));
     }
-}
-
-/// A bet while it is being placed.
-enum EitherBet<'b> {
-    Known((usize, &'b mut Bet)),
-    Learnt(&'b mut LearntBet),
 }

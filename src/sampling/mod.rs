@@ -250,6 +250,15 @@ impl ForEachRow {
             |cell: Mutex<Option<T>>| cell.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.into_iter().filter_map(value).collect()
     }
+
+    /// Calls `work` with the number of each item and the item.
+    pub(crate) fn change<T: Send>(self, items: &mut [T], work: impl Fn(usize, &mut T) + Sync) {
+        let items = items.iter_mut().map(Mutex::new).collect::<Vec<_>>();
+        (self.0)(items.len(), &|at| {
+            let mut item = items[at].lock().unwrap_or_else(PoisonError::into_inner);
+            work(at, &mut item);
+        });
+    }
 }
 
 impl Default for ForEachRow {
