@@ -6,8 +6,6 @@ use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::model::{LanguageModel, Role, SharedVocabulary, Toy, ToyPair, TranslatedModel};
 
-/// A draft model with the tokens c, a, b and ca, and a target with a, b, c and bc.
-const CASE_OF_WORDS: Case = Case { pair: CaseModels::Toy("syllables"), ..CASE };
 /// The draft's id by the target's id, for the shared tokens a, b and c. In the last place, "ca",
 /// which the target lacks, stands for "bc", which the draft lacks.
 const OWN: [Token; 4] = [1, 2, 0, 3];
@@ -33,31 +31,34 @@ fn restricted(full: &Dist) -> Dist {
     weighted(full, |token| if token == OUTSIDE { 0.0 } else { full.p(token) })
 }
 
-/// Production code on two vocabularies.
-pub(super) const RIGHT_INTERSECTION: Mutant =
-    Mutant { name: "right_intersection", case: CASE_OF_WORDS, ..RIGHT };
+/// Production code on two vocabularies: a draft model with the tokens c, a, b and ca, and a target
+/// with a, b, c and bc.
+pub(super) const RIGHT_INTERSECTION: Mutant = Mutant {
+    name: "right_intersection",
+    case: Case { pair: CaseModels::Toy("syllables"), ..CASE },
+    ..RIGHT
+};
+
+/// A draft model whose rows a mutant restricts itself.
+const UNRESTRICTED: Mutant = Mutant { draft: unrestricted, ..RIGHT_INTERSECTION };
 
 pub(super) const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "intersection_q_unrestricted",
         imitates: "a token is drawn from the shared ones and verified with the draft model's whole \
                    distribution",
-        case: CASE_OF_WORDS,
-        draft: unrestricted,
         drafter: |params| {
             let draw: Draw = |full, _, _, site, chance| {
                 drawn_once(&restricted(full), full.clone(), site, chance)
             };
             forger(params, |p| p, draw, 0.0)
         },
-        ..RIGHT
+        ..UNRESTRICTED
     },
     Mutant {
         name: "intersection_mass_spread_evenly",
         imitates: "q gives what the target's missing tokens had to all shared tokens alike, instead \
                    of by their own shares",
-        case: CASE_OF_WORDS,
-        draft: unrestricted,
         drafter: |params| {
             let draw: Draw = |full, _, _, site, chance| {
                 let q = restricted(full);
@@ -67,13 +68,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
             };
             forger(params, |p| p, draw, 0.0)
         },
-        ..RIGHT
+        ..UNRESTRICTED
     },
     Mutant {
         name: "intersection_ids_mixed_up",
         imitates: "q is recorded by the draft model's ids and read by the target's",
-        case: CASE_OF_WORDS,
-        draft: unrestricted,
         drafter: |params| {
             let draw: Draw = |full, _, _, site, chance| {
                 let q = restricted(full);
@@ -83,6 +82,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
             };
             forger(params, |p| p, draw, 0.0)
         },
-        ..RIGHT
+        ..UNRESTRICTED
     },
 ];
