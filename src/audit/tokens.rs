@@ -82,7 +82,15 @@ impl TokenAudit {
         ended: Option<&[bool]>,
     ) -> Result<(), Error> {
         dists.check(part)?;
-        self.note_impossible(part, &dists.target);
+        let impossible =
+            part.iter().enumerate().filter(|&(i, &token)| dists.target[i].p(token) <= 0.0);
+        self.impossible.extend(impossible.map(|(i, &token)| ImpossibleToken {
+            prompt: self.prompt.clone(),
+            repeat: self.repeat,
+            at: self.at + i,
+            token,
+            gap: f64::INFINITY,
+        }));
         let (begin, before) = (self.tokens, self.before.as_ref());
         let ended = |at: usize| ended.and_then(|ended| ended.get(at).copied());
         let seen = self.seen(part, &dists, before);
@@ -101,18 +109,6 @@ impl TokenAudit {
         self.at += part.len();
         self.before = dists.last().or(self.before.take());
         Ok(())
-    }
-
-    fn note_impossible(&mut self, part: &[Token], target: &[Dist]) {
-        let impossible = part.iter().enumerate().filter(|&(i, &token)| target[i].p(token) <= 0.0);
-        let impossible = impossible.map(|(i, &token)| ImpossibleToken {
-            prompt: self.prompt.clone(),
-            repeat: self.repeat,
-            at: self.at + i,
-            token,
-            gap: f64::INFINITY,
-        });
-        self.impossible.extend(impossible);
     }
 
     /// What bets on bugs need to know at each position. Distributions do not depend on the bets, so

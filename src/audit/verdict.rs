@@ -76,8 +76,6 @@ impl AuditVerdict {
     /// The verdict at a level; `plain` is an audit of the same program without speculation.
     pub fn of(own: &TokenAudit, plain: Option<&TokenAudit>, limits: AuditLimits) -> Self {
         let AuditLimits { level, tie } = limits;
-        let (placed, missing): (Vec<&Bet>, Vec<&Bet>) =
-            own.bets.iter().partition(|bet| bet.tokens > 0);
         let needed = (1.0 / level).ln();
         // Rounding differences show in plain completions, too; only what exceeds them counts.
         let floor = plain.map_or(0.0, |plain| plain.best.max(0.0));
@@ -86,11 +84,14 @@ impl AuditVerdict {
         let beyond = !impossible.is_empty() && !floor_impossible;
         let refuted = beyond || own.best - floor >= needed;
         let each = ((own.bets.len() + own.learnt.len()) as f64).ln();
-        let known = placed.iter().map(|bet| bug(bet, level, needed + each));
+        let known = own.bets.iter().filter(|bet| bet.tokens > 0);
+        let known = known.map(|bet| bug(bet, level, needed + each));
         let learnt = own.learnt.iter().filter(|bet| bet.tokens > 0).map(unknown_bug);
         let mut bets = known.chain(learnt).collect::<Vec<_>>();
         bets.sort_by(|a, b| b.log10_e.total_cmp(&a.log10_e));
         let best = bets.first().filter(|bet| refuted && bet.log10_e >= log10(needed));
+        let missing = own.bets.iter().filter(|bet| bet.tokens == 0).map(|bet| bet.bug.name);
+        let unlearnt = own.learnt.iter().filter(|bet| bet.tokens == 0).map(|bet| bet.bug.name);
         Self {
             sequences: own.sequences,
             tokens: own.tokens,
@@ -103,11 +104,7 @@ impl AuditVerdict {
             first_impossible: impossible.first().copied().cloned(),
             bug: best.map(|bet| bet.bug),
             bets,
-            not_placed: {
-                let learnt = own.learnt.iter().filter(|bet| bet.tokens == 0);
-                let learnt = learnt.map(|bet| bet.bug.name);
-                missing.iter().map(|bet| bet.bug.name).chain(learnt).collect()
-            },
+            not_placed: missing.chain(unlearnt).collect(),
         }
     }
 }

@@ -106,8 +106,13 @@ fn walk_within<'a>(
             let drafted = walk.draft()?;
             let Drafted { generation, proposal, evaluated, .. } = &drafted;
             found.unsupported |= !generation.verifier().supports(&proposal.draft.shape());
+            let pass = TargetPass {
+                context: generation.tokens(),
+                draft: &proposal.draft,
+                logits: &evaluated.logits,
+            };
             for probe in probes.iter_mut() {
-                probe.evaluated(&drafted.pass(), mass * walk.chance.weight());
+                probe.evaluated(&pass, mass * walk.chance.weight());
             }
             let point = walk.chance.point();
             loop {
@@ -211,14 +216,6 @@ impl<'a> Walk<'_, 'a> {
 }
 
 impl<'a> Drafted<'a> {
-    fn pass(&self) -> TargetPass<'_> {
-        TargetPass {
-            context: self.generation.tokens(),
-            draft: &self.proposal.draft,
-            logits: &self.evaluated.logits,
-        }
-    }
-
     /// The generation after the round.
     fn commit(&self, verdict: Verdict, round: u64) -> Result<(Generation<'a>, Outcome), Error> {
         let mut next = self.generation.fork()?;
