@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::marker::PhantomData;
 
 use anyhow::Result;
 use sha2::{Digest, Sha256};
@@ -63,7 +62,7 @@ impl BlockDigest {
     }
 
     fn add<R: RawRow>(&mut self, rows: &[R]) -> Result<()> {
-        let mut digests = FileDigests::<R>::default();
+        let mut digests = FileDigests::default();
         rows.iter().try_for_each(|row| digests.add(0, row))?;
         digests.end()?.into_iter().for_each(|(_, rows)| self.set::<R>(rows));
         Ok(())
@@ -114,28 +113,21 @@ impl Write for HashedRows {
 
 /// The rows of all blocks in one file. The rows of a block may lie anywhere in it; only
 /// their order counts.
-#[derive(Debug)]
-pub(super) struct FileDigests<R> {
+#[derive(Debug, Default)]
+pub(super) struct FileDigests {
     /// The other blocks.
     blocks: BTreeMap<usize, HashedRows>,
     /// The block of the last row, with the count of its rows. Only this one has a writer,
     /// whose buffer is large.
     open: Option<(usize, usize, RowWriter<HashedRows>)>,
-    of: PhantomData<R>,
 }
 
-impl<R> Default for FileDigests<R> {
-    fn default() -> Self {
-        Self { blocks: BTreeMap::new(), open: None, of: PhantomData }
-    }
-}
-
-impl<R: RawRow> FileDigests<R> {
+impl FileDigests {
     /// Adds the next row of a block.
     ///
     /// # Errors
     /// If it cannot be serialized.
-    pub(super) fn add(&mut self, block: usize, row: &R) -> Result<()> {
+    pub(super) fn add<R: RawRow>(&mut self, block: usize, row: &R) -> Result<()> {
         if self.open.as_ref().is_none_or(|open| open.0 != block) {
             self.close()?;
             let rows = self.blocks.remove(&block).unwrap_or_default();

@@ -20,34 +20,16 @@ use super::traces::TraceRow;
 /// all rounds, then all positions, texts, failures, divergences and generations, each in
 /// the order of their file.
 pub(crate) trait RowVisitor {
-    /// Sees a row of `rounds.csv`.
-    fn round(&mut self, block: usize, row: RoundRow);
-
-    /// Sees a row of `positions.csv`.
-    fn position(&mut self, block: usize, row: PositionRow);
-
-    /// Sees a row of `generations.jsonl`.
-    fn text(&mut self, block: usize, row: TextRow);
-
-    /// Sees a row of `failures.csv`.
-    fn failure(&mut self, block: usize, row: FailureRow);
-
-    /// Sees a row of `divergences.csv`.
-    fn divergence(&mut self, block: usize, row: DivergenceRow);
-
-    /// Sees a row of `generations.csv`.
-    fn generation(&mut self, block: usize, row: GenerationRow);
+    fn round(&mut self, _block: usize, _row: RoundRow) {}
+    fn position(&mut self, _block: usize, _row: PositionRow) {}
+    fn text(&mut self, _block: usize, _row: TextRow) {}
+    fn failure(&mut self, _block: usize, _row: FailureRow) {}
+    fn divergence(&mut self, _block: usize, _row: DivergenceRow) {}
+    fn generation(&mut self, _block: usize, _row: GenerationRow) {}
 }
 
 /// Needs no row: its reader wants only what [`Raw`] has.
-impl RowVisitor for () {
-    fn round(&mut self, _: usize, _: RoundRow) {}
-    fn position(&mut self, _: usize, _: PositionRow) {}
-    fn text(&mut self, _: usize, _: TextRow) {}
-    fn failure(&mut self, _: usize, _: FailureRow) {}
-    fn divergence(&mut self, _: usize, _: DivergenceRow) {}
-    fn generation(&mut self, _: usize, _: GenerationRow) {}
-}
+impl RowVisitor for () {}
 
 /// What was found in a folder.
 #[derive(Debug, Default)]
