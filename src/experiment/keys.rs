@@ -4,7 +4,7 @@
 use anyhow::{Result, bail};
 use toml::{Table, Value};
 
-use super::values::{LongPrompt, setting};
+use super::values::setting;
 use crate::model::{CacheDtype, ChatDate, Dtype, Engine, Vocabulary};
 use crate::params::Param;
 use crate::registry::UnknownName;
@@ -72,29 +72,16 @@ pub(super) const KEYS: &[Key] = &[
          two vocabularies ([vocabularies.md](vocabularies.md))",
     ),
     key("prompts", KeyKind::Texts, None, "names of sets in `configs/prompts`, or paths"),
-    count(
-        Param::count(
-            "prompts_limit",
-            1,
-            1..=1_000_000,
-            "number of prompts that the seed chooses from all",
-        )
-        .optional(),
+    optional("prompts_limit", 1_000_000, "all", "number of prompts that the seed chooses from all"),
+    optional(
+        "prompts_per_category",
+        1_000_000,
         "all",
-    ),
-    count(
-        Param::count(
-            "prompts_per_category",
-            1,
-            1..=1_000_000,
-            "number of prompts that the seed chooses from each category, before the limit",
-        )
-        .optional(),
-        "all",
+        "number of prompts that the seed chooses from each category, before the limit",
     ),
     key(
         "on_long_prompt",
-        KeyKind::Name(|| LongPrompt::ALL.map(LongPrompt::name).to_vec()),
+        KeyKind::Name(|| vec!["error", "skip", "truncate"]),
         Some("\"error\""),
         "what happens to prompts that are too long",
     ),
@@ -130,17 +117,14 @@ pub(super) const KEYS: &[Key] = &[
         Some("none"),
         "the date that a chat template gets if it asks for one; needs `chat`",
     ),
-    count(
-        Param::count("turns", 1, 1..=1_000, "number of turns of a question that are run; needs `chat`")
-            .optional(),
+    optional(
+        "turns",
+        1_000,
         "all with `chat`, else the first",
+        "number of turns of a question that are run; needs `chat`",
     ),
     key("trace", KeyKind::Flag, Some("false"), "write `positions.csv`, a row per drafted token, and trace every generation"),
-    count(
-        Param::count("threads", 1, 1..=65_535, "worker threads, at most the number of cores")
-            .optional(),
-        "all cores",
-    ),
+    optional("threads", 65_535, "all cores", "worker threads, at most the number of cores"),
     key(
         "engine",
         KeyKind::Name(|| Engine::ALL.map(Engine::name).to_vec()),
@@ -196,6 +180,16 @@ const fn key(
 
 const fn count(param: Param, default: &'static str) -> Key {
     key(param.key, KeyKind::Count(param), Some(default), param.summary).or(param.aliases)
+}
+
+/// A count from 1 to `most` that need not be given.
+const fn optional(
+    name: &'static str,
+    most: usize,
+    default: &'static str,
+    summary: &'static str,
+) -> Key {
+    count(Param::count(name, 1, 1..=most, summary).optional(), default)
 }
 
 /// The key of the top level that is called `name`.

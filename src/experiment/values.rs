@@ -35,20 +35,6 @@ pub enum LongPrompt {
     Truncate,
 }
 
-impl LongPrompt {
-    /// All variants.
-    pub const ALL: [Self; 3] = [Self::Error, Self::Skip, Self::Truncate];
-
-    /// The name used in files.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Skip => "skip",
-            Self::Truncate => "truncate",
-        }
-    }
-}
-
 /// Which clock times a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
