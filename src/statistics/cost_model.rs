@@ -55,12 +55,6 @@ impl CostModel {
         }
     }
 
-    /// T of a pass of `rows` rows after `context_tokens` tokens, in µs; `None` if no cell with
-    /// this key was fitted.
-    pub fn pass_us(&self, passes: &str, rows: usize, context_tokens: f64) -> Option<f64> {
-        Some(self.passes.get(passes)?.us(rows, context_tokens))
-    }
-
     /// The time of all rounds of a cell, in µs; `None` if no cell with its keys was fitted.
     pub fn sum_us(&self, keys: &CostKeys, sums: &[RowSums]) -> Option<f64> {
         let (pass, parts) = (self.passes.get(&keys.passes)?, self.parts.get(&keys.parts)?);
