@@ -325,8 +325,8 @@ impl Params {
     }
 
     /// The value of a setting if it is set; `None` if only its default applies.
-    pub fn set(&self, param: &Param) -> Option<&Value> {
-        self.0.get(param.key)
+    pub fn set(&self, key: &str) -> Option<&Value> {
+        self.0.get(key)
     }
 
     /// A setting, or its default.

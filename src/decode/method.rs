@@ -79,7 +79,7 @@ impl Entries {
     /// the kind that suits the verifier best.
     fn resolve(&self, params: &Params) -> Result<Params, Error> {
         let params = params.of(self.params())?;
-        if params.set(&SIBLINGS) != Some(&Value::Text(AUTO.to_owned())) {
+        if params.set(SIBLINGS.key) != Some(&Value::Text(AUTO.to_owned())) {
             return Ok(params);
         }
         let siblings = (self.verifier.build.make)(&params).siblings();

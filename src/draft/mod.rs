@@ -230,7 +230,7 @@ const DRAFT: &str = "draft_";
 /// The draft sampling settings in `params`, with the keys of the target's.
 fn overrides(params: &Params) -> impl Iterator<Item = (&'static Param, &'static str, Value)> {
     DRAFT_SAMPLING.iter().filter_map(|param| {
-        Some((param, param.key.strip_prefix(DRAFT)?, params.set(param)?.clone()))
+        Some((param, param.key.strip_prefix(DRAFT)?, params.set(param.key)?.clone()))
     })
 }
 

@@ -73,10 +73,7 @@ impl SweepPoint {
     /// The value on the axis `key`; `None` if the point does not have this setting.
     fn get(&self, key: &str) -> Option<Value> {
         let Self { method, beam, .. } = self;
-        let own = |key| {
-            let found = method.params.iter().find(|(name, _)| *name == key);
-            found.map(|(_, value)| value.clone())
-        };
+        let own = || method.params.set(key).cloned();
         match (key, beam) {
             ("strategy", _) => Some(Value::Text(self.goal().strategy().to_owned())),
             ("drafter", _) => Some(Value::Text(method.drafter.clone())),
@@ -86,8 +83,8 @@ impl SweepPoint {
             _ if key == NUM_SPECULATIVE_TOKENS.key => {
                 Some(Value::Count(method.num_speculative_tokens))
             }
-            (_, Some(beam)) => beam.get(key).or_else(|| own(key)),
-            (_, None) => method.sampling.get(key).or_else(|| own(key)),
+            (_, Some(beam)) => beam.get(key).or_else(own),
+            (_, None) => method.sampling.get(key).or_else(own),
         }
     }
 

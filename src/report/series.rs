@@ -124,8 +124,7 @@ pub(super) fn settings_but<'a, B>(
 
 /// The value of a setting as text; empty if the cell's methods have no such setting.
 fn param(cell: &Cell, key: &str) -> String {
-    let found = cell.method.params.iter().find(|(name, _)| *name == key);
-    found.map_or_else(String::new, |(_, value)| value.to_string())
+    cell.method.params.set(key).map_or_else(String::new, ToString::to_string)
 }
 
 /// The settings in which cells of the same methods differ. A value that all of them share,

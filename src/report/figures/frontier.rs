@@ -106,10 +106,7 @@ fn names(spots: &[Spot<'_>], notes: &mut Vec<String>) -> Vec<String> {
 /// Labels every spot with the settings that distinguish it from others of the same name;
 /// returns the keys of these settings.
 fn label(spots: &mut [Spot<'_>]) -> Vec<String> {
-    let value = |cell: &Cell, key: &str| {
-        let found = cell.method.params.iter().find(|(k, _)| *k == key);
-        found.map(|(_, value)| value.to_string())
-    };
+    let value = |cell: &Cell, key: &str| cell.method.params.set(key).map(ToString::to_string);
     let varies = |of: &Spot<'_>, key: &str| {
         let same = spots.iter().filter(|s| s.name == of.name);
         same.clone().any(|s| value(s.cell, key) != value(of.cell, key))
