@@ -197,11 +197,6 @@ pub(super) fn top_key(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name || key.aliases.contains(&name))
 }
 
-/// The names of all keys of the top level.
-pub(super) fn top_keys() -> impl Iterator<Item = &'static str> {
-    KEYS.iter().map(|key| key.name)
-}
-
 /// Sets missing counts to their defaults.
 pub(super) fn fill_in(table: &mut Table) -> Result<()> {
     for Key { name, kind, .. } in KEYS {

@@ -12,7 +12,7 @@ use toml::{Table, Value};
 
 use super::axes::{Axes, SweepAxis, axes, axis};
 use super::goal::{BEAM, SAMPLING, STRATEGY};
-use super::keys::{day, fill_in, top_key, top_keys, unknown};
+use super::keys::{KEYS, day, fill_in, top_key, unknown};
 use super::spec::Spec;
 use crate::beam::BEAM_PARAMS;
 use crate::decode::readers;
@@ -145,7 +145,8 @@ const EXCLUDE: &str = "\"exclude\" must be a list of tables: write [[exclude]]";
 
 /// The names that are allowed at the top level.
 fn top_names() -> impl Iterator<Item = &'static str> {
-    top_keys().chain(axes().into_iter().filter(SweepAxis::is_setting).map(|axis| axis.name))
+    let settings = axes().into_iter().filter(SweepAxis::is_setting);
+    KEYS.iter().map(|key| key.name).chain(settings.map(|axis| axis.name))
 }
 
 /// The tables of one sweep or of a list of sweeps.

@@ -54,25 +54,19 @@ fn with_aliases(summary: &str, aliases: &[&str]) -> String {
 
 /// The JSON Schema (draft 2020-12).
 pub fn schema() -> Value {
-    let axes = axes();
-    let settings = axes.iter().filter(|axis| axis.is_setting());
     let mut top = Map::new();
     for key in KEYS.iter().filter(|key| !matches!(key.kind, KeyKind::Tables)) {
         insert(&mut top, (key.name, key.aliases), &of_key(key));
     }
-    for axis in settings {
-        insert(
-            &mut top,
-            (axis.name, axis.aliases),
-            &json!({"$ref": format!("#/$defs/{}", axis.name)}),
-        );
-    }
     let mut table = Map::new();
     let mut definitions = Map::new();
-    for axis in &axes {
-        definitions.insert(axis.name.to_owned(), of_axis(axis));
+    for axis in axes() {
+        definitions.insert(axis.name.to_owned(), of_axis(&axis));
         let reference = json!({"$ref": format!("#/$defs/{}", axis.name)});
         insert(&mut table, (axis.name, axis.aliases), &reference);
+        if axis.is_setting() {
+            insert(&mut top, (axis.name, axis.aliases), &reference);
+        }
     }
     let table = json!({"type": "object", "properties": table, "additionalProperties": false});
     definitions.insert("axes".to_owned(), table);

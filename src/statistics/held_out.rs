@@ -68,8 +68,8 @@ pub fn held_out(
     let judge = |(at, cell): (usize, &HeldOutCell<'_>)| {
         let baseline = &cells[cell.baseline];
         let by_half = [0, 1].map(|half| {
-            let judged = paired(baseline, cell, |prompt| halves.get(prompt) == Some(&half));
-            judged.times(&models[1 - half], [&baseline.keys, &cell.keys])
+            let takes = |prompt: &str| halves.get(prompt) == Some(&half);
+            judged(&models[1 - half], [baseline, cell], takes)
         });
         let [first, second] = by_half;
         let (first, second) = (first?, second?);
@@ -86,41 +86,30 @@ pub fn held_out(
     cells.iter().enumerate().map(judge).collect()
 }
 
-/// Generations of plain decoding and of a cell, of the same prompts and repeats.
-struct JudgedPairs<'a> {
-    plain: Vec<&'a Sample>,
-    cell: Vec<&'a Sample>,
-}
-
-/// The generations whose times count on both sides.
-fn paired<'a>(
-    baseline: &HeldOutCell<'a>,
-    cell: &HeldOutCell<'a>,
+/// Tokens and times, predicted and measured, of the generations of a baseline and of a cell whose
+/// times count on both sides; `None` without rounds.
+fn judged(
+    model: &CostModel,
+    cells: [&HeldOutCell<'_>; 2],
     takes: impl Fn(&str) -> bool,
-) -> JudgedPairs<'a> {
-    let plain = timed(baseline.samples).map(|s| ((&*s.prompt, s.repeat), s));
+) -> Option<JudgedTimes> {
+    let [plain, own] = cells.map(|cell| timed(cell.samples));
+    let plain = plain.map(|s| ((&*s.prompt, s.repeat), s));
     let plain = plain.collect::<BTreeMap<_, _>>();
-    let own = timed(cell.samples).filter(|sample| takes(&sample.prompt));
+    let own = own.filter(|sample| takes(&sample.prompt));
     let both = own.filter_map(|s| Some((*plain.get(&(&*s.prompt, s.repeat))?, s)));
-    let (plain, cell) = both.unzip();
-    JudgedPairs { plain, cell }
-}
-
-impl JudgedPairs<'_> {
-    /// Their tokens and times, predicted and measured; `None` without rounds.
-    fn times(&self, model: &CostModel, keys: [&CostKeys; 2]) -> Option<JudgedTimes> {
-        let sides = [&self.plain, &self.cell];
-        let sums = sides.map(|side| rows_of(side.iter().copied()));
-        if sums.iter().any(Vec::is_empty) {
-            return None;
-        }
-        let predicted = |side: usize| model.sum_us(keys[side], &sums[side]);
-        Some(JudgedTimes {
-            tokens: sides.map(|side| side.iter().map(|s| s.new_tokens as f64).sum()),
-            predicted_us: [predicted(0)?, predicted(1)?],
-            measured_us: sides.map(|side| side.iter().map(|s| s.decode_us).sum()),
-        })
+    let (plain, own) = both.unzip::<_, _, Vec<_>, Vec<_>>();
+    let sides = [&plain, &own];
+    let sums = sides.map(|side| rows_of(side.iter().copied()));
+    if sums.iter().any(Vec::is_empty) {
+        return None;
     }
+    let predicted = |side: usize| model.sum_us(&cells[side].keys, &sums[side]);
+    Some(JudgedTimes {
+        tokens: sides.map(|side| side.iter().map(|s| s.new_tokens as f64).sum()),
+        predicted_us: [predicted(0)?, predicted(1)?],
+        measured_us: sides.map(|side| side.iter().map(|s| s.decode_us).sum()),
+    })
 }
 
 /// Tokens and times of plain decoding and of a cell.

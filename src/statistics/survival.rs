@@ -19,7 +19,10 @@ impl Survival {
         let mut counts = Self::default();
         for round in rounds {
             let reached = round.depth.min(round.accepted + 1);
-            counts.grow(reached);
+            if counts.reached.len() < reached {
+                counts.reached.resize(reached, 0);
+                counts.survived.resize(reached, 0);
+            }
             counts.reached[..reached].iter_mut().for_each(|n| *n += 1);
             counts.survived[..round.accepted.min(reached)].iter_mut().for_each(|n| *n += 1);
         }
@@ -56,13 +59,6 @@ impl Survival {
                 product
             })
             .collect()
-    }
-
-    fn grow(&mut self, positions: usize) {
-        if self.reached.len() < positions {
-            self.reached.resize(positions, 0);
-            self.survived.resize(positions, 0);
-        }
     }
 }
 

@@ -15,10 +15,12 @@ pub(super) fn opening(document: &[DocBlock]) -> String {
 
 /// Links to all sections, and to the one after them.
 pub(super) fn contents(document: &[DocBlock], last: &str) -> String {
-    let links = headings(document)
-        .chain([last])
-        .map(|heading| format!("<li><a href=\"#{}\">{}</a></li>", anchor(heading), html(heading)));
-    let links = links.collect::<String>();
+    let headings = document.iter().filter_map(|block| match block {
+        DocBlock::Heading(heading) => Some(*heading),
+        _ => None,
+    });
+    let link = |heading| format!("<li><a href=\"#{}\">{}</a></li>", anchor(heading), html(heading));
+    let links = headings.chain([last]).map(link).collect::<String>();
     format!("<nav aria-label=\"Sections\"><ul>{links}</ul></nav>\n")
 }
 
@@ -46,13 +48,6 @@ pub(super) fn begin(heading: &str) -> String {
 
 fn is_heading(block: &DocBlock) -> bool {
     matches!(block, DocBlock::Heading(_))
-}
-
-fn headings(document: &[DocBlock]) -> impl Iterator<Item = &str> {
-    document.iter().filter_map(|block| match block {
-        DocBlock::Heading(heading) => Some(*heading),
-        _ => None,
-    })
 }
 
 /// A heading as the name of a place in the page.
