@@ -3,7 +3,7 @@
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::statistics::{Interval, Ratio, quantile, student};
+use specdec::statistics::{Interval, Ratio, Z, quantile, student};
 
 /// A method of computing a confidence interval.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Candidate {
 /// All candidates. The first is the one of the reports, here without their minimum number of
 /// prompts.
 pub(crate) const CANDIDATES: &[Candidate] = &[
-    Candidate { name: "skew_t", resamples: false, interval: |drawn| drawn.ratio.interval_from(2) },
+    Candidate { name: "skew_t", resamples: false, interval: |drawn| drawn.ratio.interval_of(2, Z) },
     Candidate { name: "t", resamples: false, interval: |drawn| studentised(drawn, plain) },
     Candidate { name: "t_jackknife", resamples: false, interval: jackknife },
     Candidate { name: "hall", resamples: false, interval: |drawn| studentised(drawn, hall) },

@@ -9,7 +9,7 @@ use super::cells::ForecastCell;
 use crate::experiment::{Cell, PlannedModel};
 use crate::report::Results;
 use crate::sampling::SamplingParams;
-use crate::statistics::{Ratio, Sample, WIDE_Z, acceptance, by_prompt};
+use crate::statistics::{MIN_PROMPTS, Ratio, Sample, WIDE_Z, acceptance, by_prompt};
 use crate::tape::{Tape, TapeDrafter, TapeModel};
 
 /// A cell of a run with its forecast. `docs/tape.md` describes the columns.
@@ -110,7 +110,7 @@ fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Optio
     let ratio = Ratio::of(
         prompts.values().map(|BothSides { forecast: f, measured: m }| ([f[0], m[1]], [f[1], m[0]])),
     );
-    let interval = ratio.interval_of(WIDE_Z);
+    let interval = ratio.interval_of(MIN_PROMPTS, WIDE_Z);
     Some(ForecastGap {
         cell: cell.id.clone(),
         sampling: cell.method.sampling,

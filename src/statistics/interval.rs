@@ -22,8 +22,8 @@
 /// (`experiments/93-coverage`).
 pub const MIN_PROMPTS: usize = 8;
 
-/// Normal quantile of 97.5 %.
-const Z: f64 = 1.959_963_984_540_054;
+/// Normal quantile of 97.5 %, for 95 % intervals.
+pub const Z: f64 = 1.959_963_984_540_054;
 
 /// Normal quantile of 99.5 %, for 99 % intervals.
 pub const WIDE_Z: f64 = 2.575_829_303_548_901;
@@ -110,21 +110,12 @@ impl Ratio {
     /// [`MIN_PROMPTS`] prompts contribute to some sum in the denominator, or if all prompts have
     /// the same ratio, which does not show how much prompts vary.
     pub fn interval(&self) -> Option<Interval> {
-        self.interval_from(MIN_PROMPTS)
+        self.interval_of(MIN_PROMPTS, Z)
     }
 
-    /// [`Self::interval`] with another smallest number of prompts, which must be at least
-    /// 2.
-    pub fn interval_from(&self, least: usize) -> Option<Interval> {
-        self.wide_interval(least, Z)
-    }
-
-    /// [`Self::interval`] at another level, given by the normal quantile of its upper end.
-    pub fn interval_of(&self, z: f64) -> Option<Interval> {
-        self.wide_interval(MIN_PROMPTS, z)
-    }
-
-    fn wide_interval(&self, least: usize, z: f64) -> Option<Interval> {
+    /// [`Self::interval`] with another smallest number of prompts, which must be at least 2, and
+    /// at another level, given by the normal quantile of its upper end.
+    pub fn interval_of(&self, least: usize, z: f64) -> Option<Interval> {
         let value = self.value()? - self.plus;
         let adds = |sum: &Vec<f64>| sum.iter().filter(|x| **x > 0.0).count();
         let n = self.below.iter().map(adds).min()?;

@@ -35,7 +35,7 @@ pub use between_runs::{
 };
 pub use cost_model::{CostKeys, CostModel};
 pub use held_out::{HeldOutCell, HeldOutSpeedup, halves, held_out};
-pub use interval::{Interval, MIN_PROMPTS, Ratio, WIDE_Z, student};
+pub use interval::{Interval, MIN_PROMPTS, Ratio, WIDE_Z, Z, student};
 pub use outliers::{Outlier, Side, outliers};
 pub use paired::{LEVEL, SignFlip, against_tuned, flips, holm, log_ratios, sign_flip, sign_flips};
 pub use part_cost::PartCost;
