@@ -15,7 +15,6 @@ use serde::Serialize;
 pub use difference::Difference;
 pub use rows::{ComparedCell, ComparedRow};
 
-use crate::shown::count;
 use crate::statistics::{CellOfRun, Measure, PairedPrompts, Pairing, contrasts, pair_runs};
 use difference::{differences, same_times};
 use matching::matched;
@@ -115,9 +114,4 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison> {
     };
     comparison.verdict = verdict::sentences(&comparison, [a, b]);
     Ok(comparison)
-}
-
-/// "3 of 12 cells".
-fn of_cells(some: usize, all: usize) -> String {
-    format!("{some} of {}", count(all, "cell"))
 }

@@ -1,7 +1,6 @@
 //! What a comparison found, in a few sentences. The first run is called A, the second B.
 
 use super::Comparison;
-use super::of_cells;
 use super::side::RunSide;
 use crate::shown::count;
 use crate::statistics::{ContrastFinding, Measure, Pairing};
@@ -36,7 +35,7 @@ fn tally(
     let rows = methods.filter_map(|cell| cell.row(measure)).collect::<Vec<_>>();
     let number =
         |finding: ContrastFinding| rows.iter().filter(|row| row.finding == finding).count();
-    let more = of_cells(number(ContrastFinding::Larger), rows.len());
+    let more = format!("{} of {}", number(ContrastFinding::Larger), count(rows.len(), "cell"));
     let mut rest = format!("{smaller} in {}", number(ContrastFinding::Smaller));
     let others = [
         (ContrastFinding::Equal, "equal"),

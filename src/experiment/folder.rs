@@ -16,7 +16,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::blocks::Places;
 use super::cell::{FORMAT, Plan};
-use super::files::{PARTIAL, sync_folder, write_whole};
+use super::files::{PARTIAL, cannot_write, sync_folder, write_whole};
 use super::headers::ensure_headers;
 use super::keep::keep;
 use super::lock::Lock;
@@ -35,7 +35,7 @@ const NEW: &str = ".new";
 /// A folder with a plan, a manifest and rows, and the right to write to it.
 #[derive(Debug)]
 pub(super) struct ResultsFolder {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// The expected length of each raw file and segment in bytes.
     lengths: RefCell<BTreeMap<String, u64>>,
     /// Held until the folder is dropped; a shard on a file system that cannot lock has none.
@@ -126,11 +126,6 @@ impl ResultsFolder {
         let folder = Self { path, lengths: RefCell::default(), _lock: lock };
         folder.measure()?;
         Ok(folder)
-    }
-
-    /// The path of the folder.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// Appends the rows of a block, its row of `blocks.csv` last. Files that are then longer
@@ -275,27 +270,22 @@ impl ResultsFolder {
         if rows.is_empty() {
             return Ok(());
         }
-        let new = !self.lengths.borrow().contains_key(R::FILE);
-        self.append_bytes(R::FILE, &text_of(rows, new)?)
-    }
-
-    fn append_bytes(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let before = self.lengths.borrow().get(R::FILE).copied();
+        let bytes = text_of(rows, before.is_none())?;
         // Checked again, because writing the files before this one may have taken a
         // while.
-        self.check_file(name)?;
-        let file = self.path.join(name);
+        self.check_file(R::FILE)?;
+        let file = self.path.join(R::FILE);
         let write = || -> io::Result<()> {
             let mut out = OpenOptions::new().create(true).append(true).open(&file)?;
-            out.write_all(bytes)?;
+            out.write_all(&bytes)?;
             out.sync_data()
         };
-        write().with_context(|| format!("cannot write {}", file.display()))?;
-        let before = self.lengths.borrow().get(name).copied();
+        write().with_context(|| cannot_write(&file))?;
         let length = before.unwrap_or(0) + bytes.len() as u64;
-        self.lengths.borrow_mut().insert(name.to_owned(), length);
+        self.lengths.borrow_mut().insert(R::FILE.to_owned(), length);
         if before.is_none() {
-            let synced = sync_folder(&self.path);
-            synced.with_context(|| format!("cannot write {}", self.path.display()))?;
+            sync_folder(&self.path).with_context(|| cannot_write(&self.path))?;
         }
         Ok(())
     }

@@ -62,7 +62,7 @@ pub fn run(setup: &Setup<'_>, out: &Path, resume: &Resume) -> Result<Ended> {
         Some(folder) => reopen(folder, setup.plan)?,
     };
     if let Some((share, folder)) = manifest.share.zip(folder.as_ref()) {
-        let (folder, rest) = (folder.path().display(), how_to_go_on(share));
+        let (folder, rest) = (folder.path.display(), how_to_go_on(share));
         bail!("{folder} is one part of a run, \"{share}\": {rest}");
     }
     let done = standing(&listed);
@@ -95,7 +95,7 @@ pub fn run_shard(setup: &Setup<'_>, out: &Path, shard: Shard) -> Result<Option<E
         Some(folder) => reopen(folder, setup.plan)?,
     };
     let own = standing(&listed);
-    let elsewhere = place.done_elsewhere(folder.as_ref().map(ResultsFolder::path))?;
+    let elsewhere = place.done_elsewhere(folder.as_ref().map(|folder| &*folder.path))?;
     let done = own.union(&elsewhere).copied().collect::<BTreeSet<_>>();
     let dealt = deal(setup.plan, shard.of).into_iter().enumerate();
     let dealt = dealt.filter(|(block, to)| *to == shard.index && !done.contains(block));
@@ -150,12 +150,12 @@ impl Begun<'_> {
         }
         let folder = match folder {
             Some(folder) => {
-                manifest.write(folder.path())?;
+                manifest.write(&folder.path)?;
                 folder
             }
             None => create(&manifest)?,
         };
-        terminal::say(format_args!("results: {}", folder.path().display()));
+        terminal::say(format_args!("results: {}", folder.path.display()));
         if open {
             let session = manifest.sessions.len().saturating_sub(1);
             let calibration = &manifest.sessions[session].calibration;
@@ -171,8 +171,8 @@ impl Begun<'_> {
         folder.check()?;
         let interrupted = setup.interrupted.load(Ordering::Relaxed);
         manifest.status = if interrupted { Status::Interrupted } else { Status::Measured };
-        manifest.write(folder.path())?;
-        Ok(Ended { folder: folder.path().to_owned(), interrupted })
+        manifest.write(&folder.path)?;
+        Ok(Ended { folder: folder.path.clone(), interrupted })
     }
 }
 
@@ -191,9 +191,9 @@ fn goals(plan: &Plan, manifest: &Manifest, open: &[usize]) -> BTreeSet<usize> {
 
 /// The manifest of a folder to resume, and its rows of `blocks.csv` after repair.
 fn reopen(folder: &ResultsFolder, plan: &Plan) -> Result<(Manifest, Vec<BlockRow>)> {
-    let manifest = Manifest::read(folder.path())?;
+    let manifest = Manifest::read(&folder.path)?;
     if manifest.status == Status::Finished {
-        bail!("{} is finished: there is nothing to resume", folder.path().display());
+        bail!("{} is finished: there is nothing to resume", folder.path.display());
     }
     Ok((manifest, folder.repair(plan)?))
 }
