@@ -11,9 +11,6 @@ const CRASHES: u32 = 5;
 /// The job of `hq job submit-file`, as TOML. A part asks for all cores of its worker, so that
 /// nothing else runs there at the same time. The words of commands stand in lists, which no shell
 /// reads.
-///
-/// # Errors
-/// If a word cannot be written.
 pub(super) fn script(job: &ClusterJob) -> Result<String> {
     if job.folder.contains("%{") {
         bail!("HyperQueue takes %{{ in {} for a placeholder: name it otherwise", job.folder);

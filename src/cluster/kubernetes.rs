@@ -23,9 +23,6 @@ pub struct KubernetesSettings {
 /// are lists of words, which no shell reads.
 ///
 /// A Job waits for no other Job: the one for the merge is suspended until somebody resumes it.
-///
-/// # Errors
-/// If a value cannot be written.
 pub(super) fn script(job: &ClusterJob, settings: &KubernetesSettings) -> Result<String> {
     let (name, shards) = (job.name(), job.shards);
     let parts = labelled(

@@ -36,9 +36,6 @@ pub(super) struct Replacement<'a> {
 
 impl<'a> Replacement<'a> {
     /// Begins to write `file`, which stays as it is for now.
-    ///
-    /// # Errors
-    /// Names the file if it cannot be written.
     pub(super) fn begin(file: &'a Path) -> Result<Self> {
         let mut partial = file.to_owned().into_os_string();
         partial.push(format!(".{PARTIAL}"));
@@ -48,9 +45,6 @@ impl<'a> Replacement<'a> {
     }
 
     /// Puts the complete file in its place.
-    ///
-    /// # Errors
-    /// Names the file if it cannot be written.
     pub(super) fn commit(mut self) -> Result<()> {
         let mut finish = || -> io::Result<()> {
             self.out.flush()?;
@@ -81,9 +75,6 @@ impl Drop for Replacement<'_> {
 }
 
 /// Syncs a folder, so that new and changed file names survive a crash of the machine.
-///
-/// # Errors
-/// If the folder cannot be opened or synced.
 pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     // Only Unix can open a folder as a file.

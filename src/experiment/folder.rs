@@ -46,9 +46,6 @@ impl ResultsFolder {
     /// Makes `<out>/<experiment>/<date>-<machine>` with the plan, the manifest and the
     /// headers; if the name is taken, `-2`, `-3` and so on are appended. The folder gets
     /// its name once it is complete, so a crash before that leaves no incomplete run.
-    ///
-    /// # Errors
-    /// Names the folder if it cannot be made or written to.
     pub(super) fn create(out: &Path, plan: &Plan, manifest: &Manifest) -> Result<Self> {
         let parent = out.join(&plan.experiment);
         let cannot = |path: &Path| format!("cannot make the results folder {}", path.display());
@@ -119,9 +116,6 @@ impl ResultsFolder {
     }
 
     /// The folder at a path that this process may write to.
-    ///
-    /// # Errors
-    /// Names the file whose length cannot be read.
     pub(super) fn locked(path: PathBuf, lock: Option<Lock>) -> Result<Self> {
         let folder = Self { path, lengths: RefCell::default(), _lock: lock };
         folder.measure()?;
@@ -160,9 +154,6 @@ impl ResultsFolder {
 
     /// Refuses to continue if something else changed a raw file: rows would be lost
     /// silently.
-    ///
-    /// # Errors
-    /// Names the file.
     pub(super) fn check(&self) -> Result<()> {
         self.lengths.borrow().keys().try_for_each(|name| self.check_file(name))
     }
@@ -185,9 +176,6 @@ impl ResultsFolder {
     /// Repairs what a crash left behind: cuts torn last lines and sets aside the rows of
     /// blocks that are unlisted or damaged. Returns the rows of `blocks.csv`; blocks that
     /// are not superseded are done.
-    ///
-    /// # Errors
-    /// Names the file that cannot be read or written.
     pub(super) fn repair(&self, plan: &Plan) -> Result<Vec<BlockRow>> {
         self.remove_partial()?;
         ensure_headers(&self.path)?;
@@ -219,9 +207,6 @@ impl ResultsFolder {
     }
 
     /// Marks one block as superseded, so that a repetition can replace it.
-    ///
-    /// # Errors
-    /// As [`Self::repair`].
     pub(super) fn set_aside(&self, plan: &Plan, block: usize) -> Result<()> {
         self.check()?;
         let mut kept = BTreeSet::new();
@@ -292,9 +277,6 @@ impl ResultsFolder {
 }
 
 /// Writes what a new folder has: plan, manifest and headers.
-///
-/// # Errors
-/// Names the file that cannot be written.
 pub(super) fn fill(new: &Path, plan: &Plan, manifest: &Manifest) -> Result<()> {
     write_whole(&new.join("plan.toml"), toml::to_string(plan)?.as_bytes())?;
     manifest.write(new)?;

@@ -18,9 +18,6 @@ use crate::rows::{
 /// crash after that leaves rows of unlisted blocks, which the next repair sets aside.
 /// Each file is replaced whole, and doing this twice changes nothing. Returns the rows of
 /// `blocks.csv`.
-///
-/// # Errors
-/// Names the file that cannot be read or written.
 pub(super) fn keep(
     folder: &Path,
     places: &Places<'_>,

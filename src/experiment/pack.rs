@@ -20,9 +20,6 @@ use crate::terminal;
 pub const PACK_ABOVE: u64 = 64 << 20;
 
 /// Moves all rows of the text to a new segment. They are of a kind that has columns.
-///
-/// # Errors
-/// Names the file that cannot be read or written.
 pub(super) fn pack<R: RawRow>(folder: &Path) -> Result<()> {
     let segment = next_segment::<R>(folder)?;
     let moved = write_segment(&segment, |out| {
@@ -37,9 +34,6 @@ type PartialSegment<'a, R> = SegmentWriter<R, Replacement<'a>>;
 
 /// Writes a segment, whole or not at all, with the rows that `fill` gives it. Without rows
 /// there is none; returns whether there are any.
-///
-/// # Errors
-/// Names the file if it cannot be written. Returns an error of `fill`.
 pub(super) fn write_segment<R: RawRow>(
     segment: &Path,
     fill: impl FnOnce(&mut PartialSegment<'_, R>) -> Result<()>,
@@ -61,9 +55,6 @@ pub(super) fn write_segment<R: RawRow>(
 
 /// Replaces segments that cannot be read by what can be read of them; the blocks that lack
 /// rows are then run again. The damaged file stays under another name.
-///
-/// # Errors
-/// Names the file that cannot be opened or written.
 pub(super) fn mend<R: RawRow>(folder: &Path) -> Result<()> {
     for segment in segments::<R>(folder)? {
         let Err(error) = each_packed(&segment, |_: R| Ok(())) else { continue };

@@ -25,9 +25,6 @@ const ENOUGH: Duration = Duration::from_secs(10);
 /// Measures T(n) for each n in `counts` after `context`, in `turns` turns, so that drift affects
 /// all of them alike. `step` is called after every sample, including those of the first
 /// turn.
-///
-/// # Errors
-/// If the target or `step` fails.
 pub(super) fn target_passes(
     target: &dyn LanguageModel,
     context: &[Token],

@@ -117,9 +117,6 @@ impl SweepPoint {
 
     /// The guarantee class; see [`class_of`]. Drafts change no text of a beam search, as they
     /// change none of greedy decoding.
-    ///
-    /// # Errors
-    /// If the verifier's name is unknown.
     pub(super) fn class(&self, row_invariant: bool) -> Result<String> {
         Ok(match self.beam {
             Some(_) => class_of(&drafting(&self.method), row_invariant)?,

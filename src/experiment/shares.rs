@@ -26,9 +26,6 @@ pub(crate) fn shards_folder(out: &Path, plan: &Plan) -> PathBuf {
 }
 
 /// The results folders in a folder, by name.
-///
-/// # Errors
-/// Names the folder if it cannot be read.
 pub(crate) fn results_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder);
     let entries = entries.with_context(|| format!("cannot read {}", folder.display()))?;
@@ -53,9 +50,6 @@ pub(super) struct SharedPlace<'a> {
 
 impl<'a> SharedPlace<'a> {
     /// The place of a plan's shards, which is made if there is none.
-    ///
-    /// # Errors
-    /// Names the folder that cannot be made.
     pub(super) fn new(out: &Path, plan: &'a Plan, shard: Shard) -> Result<Self> {
         let path = shards_folder(out, plan);
         let cannot = || format!("cannot make the results folder {}", path.display());
@@ -64,9 +58,6 @@ impl<'a> SharedPlace<'a> {
     }
 
     /// Makes a folder for this process.
-    ///
-    /// # Errors
-    /// Names the folder if it cannot be made or written to.
     pub(super) fn create(&self, manifest: &Manifest) -> Result<ResultsFolder> {
         let cannot = |path: &Path| format!("cannot make the results folder {}", path.display());
         let (date, machine) = (&utc_now()[..10], Machine::this().slug());
@@ -106,9 +97,6 @@ impl<'a> SharedPlace<'a> {
 
     /// The blocks that are done in other folders than `own`. A folder that cannot be read
     /// has none: at worst, its blocks are run twice.
-    ///
-    /// # Errors
-    /// Names the folder that cannot be listed.
     pub(super) fn done_elsewhere(&self, own: Option<&Path>) -> Result<BTreeSet<usize>> {
         let mut done = BTreeSet::new();
         for path in results_in(&self.path)? {

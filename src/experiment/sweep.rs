@@ -33,9 +33,6 @@ impl Sweep<'_> {
     /// Runs the blocks of `work`, then repeats disturbed ones. `listed` are the rows of
     /// `blocks.csv` so far. Returns the number of blocks that are done, and the calibrations
     /// between them.
-    ///
-    /// # Errors
-    /// If a row cannot be written.
     pub(super) fn run(
         &self,
         work: &[usize],

@@ -18,9 +18,6 @@ const ROUNDING_US: f64 = 0.0005;
 
 /// Describes every way in which the rows of a block are not those that `blocks.csv` lists;
 /// empty if there is none.
-///
-/// # Errors
-/// If its row in `blocks.csv` cannot be serialized.
 pub(super) fn misfits(block: &BlockRow, found: &BlockDigest) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     if !block.is_sealed()? {

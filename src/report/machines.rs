@@ -81,9 +81,6 @@ fn between(
 }
 
 /// Writes `machines.csv` and `between_machines.csv` if several machines have timed the run.
-///
-/// # Errors
-/// Names the file that cannot be written.
 pub(super) fn write(folder: &Path, results: &Results) -> Result<()> {
     let machines = machines(results);
     if machines.is_empty() {

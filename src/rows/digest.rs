@@ -46,9 +46,6 @@ impl Default for BlockDigest {
 
 impl BlockDigest {
     /// The counts and digests of some rows.
-    ///
-    /// # Errors
-    /// If a row cannot be serialized.
     pub(crate) fn of(rows: &BlockRows) -> Result<Self> {
         let mut found = Self::default();
         found.add(&rows.rounds)?;
@@ -124,9 +121,6 @@ pub(super) struct FileDigests {
 
 impl FileDigests {
     /// Adds the next row of a block.
-    ///
-    /// # Errors
-    /// If it cannot be serialized.
     pub(super) fn add<R: RawRow>(&mut self, block: usize, row: &R) -> Result<()> {
         if self.open.as_ref().is_none_or(|open| open.0 != block) {
             self.close()?;
@@ -147,9 +141,6 @@ impl FileDigests {
     }
 
     /// The rows of each block.
-    ///
-    /// # Errors
-    /// If a row cannot be serialized.
     pub(super) fn end(mut self) -> Result<BTreeMap<usize, HashedRows>> {
         self.close()?;
         Ok(self.blocks)

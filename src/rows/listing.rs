@@ -9,9 +9,6 @@ use super::text::text_of;
 
 impl BlockRow {
     /// The row of `blocks.csv` for a block's rows: their counts and digests.
-    ///
-    /// # Errors
-    /// If a row cannot be serialized.
     pub(crate) fn listing(rows: &BlockRows) -> Result<Self> {
         let found = BlockDigest::of(rows)?;
         let [rounds, positions, texts, failures, divergences, generations, _] = found.counts;
@@ -35,27 +32,18 @@ impl BlockRow {
 
     /// The same row with a digest of itself. The digest ignores `superseded`, so it stays
     /// valid when the row is superseded.
-    ///
-    /// # Errors
-    /// If the row cannot be serialized.
     pub(crate) fn sealed(self) -> Result<Self> {
         let open = Self { seal: String::new(), superseded: false, ..self.clone() };
         Ok(Self { seal: digest(&text_of(&[open], false)?), ..self })
     }
 
     /// Whether the row still matches its own digest.
-    ///
-    /// # Errors
-    /// If the row cannot be serialized.
     pub(crate) fn is_sealed(&self) -> Result<bool> {
         Ok(self.clone().sealed()?.seal == self.seal)
     }
 
     /// Whether the row matches its own digest, and the block's rows match its counts and
     /// digests.
-    ///
-    /// # Errors
-    /// If the row cannot be serialized.
     pub(crate) fn fits(&self, found: &BlockDigest) -> Result<bool> {
         let same =
             self.counts() == found.counts[..COUNTED] && self.digests == found.digests().join("-");

@@ -50,9 +50,6 @@ pub(crate) struct Raw {
 impl Raw {
     /// Reads a folder; `block_of` gives the block of a cell, prompt and repeat. Files
     /// that a run creates only when it has rows for them may be absent.
-    ///
-    /// # Errors
-    /// Names the file that is missing, unreadable or damaged.
     pub(crate) fn read(
         folder: &Path,
         block_of: impl Fn(&str, &str, u32) -> Option<usize> + Sync,

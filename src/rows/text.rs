@@ -26,9 +26,6 @@ impl<W: Write> RowWriter<W> {
     }
 
     /// Writes the header, which only CSV has.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub(crate) fn header<R: RawRow>(&mut self) -> Result<()> {
         match self {
             Self::Csv(csv) => Ok(csv.write_record(columns::<R>())?),
@@ -37,9 +34,6 @@ impl<W: Write> RowWriter<W> {
     }
 
     /// Writes a row.
-    ///
-    /// # Errors
-    /// If it cannot be serialized or written.
     pub(crate) fn row<R: RawRow>(&mut self, row: &R) -> Result<()> {
         match self {
             Self::Csv(csv) => Ok(csv.serialize(row)?),
@@ -48,9 +42,6 @@ impl<W: Write> RowWriter<W> {
     }
 
     /// Writes what is still held back, and returns where the rows went.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub(crate) fn end(self) -> io::Result<W> {
         match self {
             Self::Csv(csv) => csv.into_inner().map_err(|e| io::Error::from(e.error().kind())),

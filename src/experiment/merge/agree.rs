@@ -23,9 +23,6 @@ pub(super) struct TakenBlock<'a> {
 
 /// Chooses a part for every block that any has: the first one in which it was not disturbed, or
 /// else the first. Also returns a sentence for every block whose parts differ; it has none.
-///
-/// # Errors
-/// Names the file that cannot be read.
 pub(super) fn choose<'a>(
     plan: &Plan,
     parts: &'a [RunPart],

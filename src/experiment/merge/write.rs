@@ -26,9 +26,6 @@ const SPILL: &str = ".rows";
 /// Writes the raw files of the merged folder: of every block the rows of the part that stands
 /// for it, and its row in `blocks`. Files that are longer than `pack_above` bytes are packed at
 /// the end of a block, if their rows have columns.
-///
-/// # Errors
-/// Names the file that cannot be read or written.
 pub(super) fn write_rows(
     folder: &Path,
     plan: &Plan,

@@ -113,9 +113,6 @@ const PAGES: [f64; 2] = [800.0, 380.0];
 const UNTIMED: &[&str] = &["acceptance", "survival", "accepted_length"];
 
 /// Draws every figure that has data and writes it as SVG.
-///
-/// # Errors
-/// If a file cannot be written; the message names it.
 pub(super) fn write_all(
     folder: &Path,
     results: &Results,

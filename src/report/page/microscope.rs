@@ -66,9 +66,6 @@ struct ShownGeneration<'a> {
 /// Reads the generations of a results folder that the microscope shows: those in
 /// `traces.jsonl` or, if there is none, those of the first prompt of every category; in both
 /// cases as many as there is room for.
-///
-/// # Errors
-/// If a file is damaged; the message names it.
 pub(in crate::report) fn look(folder: &Path, results: &Results) -> Result<Microscope> {
     let mut chosen = traced(folder, results)?;
     if chosen.order.is_empty() {
