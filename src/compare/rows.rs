@@ -27,7 +27,6 @@ pub struct ComparedCell {
 }
 
 impl ComparedCell {
-    /// The cell without rows and texts.
     pub(super) fn of(first: &RunSide, [own, other]: [&Cell; 2]) -> Self {
         Self {
             ids: [own.id.clone(), other.id.clone()],

@@ -141,7 +141,6 @@ impl SweepAxis {
         self.param().map_or_else(|| "a name in [methods.md](methods.md)".to_owned(), Param::allowed)
     }
 
-    /// The default in words.
     pub(super) fn default(&self) -> String {
         let spec = MethodSpec::default();
         match self.kind {
@@ -233,7 +232,6 @@ pub(super) fn axes() -> Vec<SweepAxis> {
     axes
 }
 
-/// The axis with this name or alias.
 pub(super) fn axis(name: &str) -> Option<SweepAxis> {
     axes().into_iter().find(|axis| axis.name == name || axis.aliases.contains(&name))
 }

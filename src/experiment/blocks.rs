@@ -33,7 +33,6 @@ pub(super) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// The number of its generations.
     pub(super) fn generations(&self) -> usize {
         self.texts.len() * self.cells.len()
     }
@@ -116,7 +115,6 @@ pub(crate) struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// The lookup for the blocks of a plan.
     pub(crate) fn new(plan: &'a Plan) -> Self {
         let goals = plan.goals();
         let cells = goals.iter().enumerate();

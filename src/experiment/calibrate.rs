@@ -26,7 +26,6 @@ const CALIBRATION_CONTEXT: usize = 64;
 /// interpolated.
 const MOST_COUNTS: usize = 16;
 
-/// The rounds of one warm-up.
 type WarmUp = Vec<RoundRow>;
 
 /// Warms every cell up with the same function that the sweep times, keeps the costs of

@@ -131,7 +131,6 @@ fn goals(spec: &Spec) -> Vec<(Goal, Vec<&Axes>)> {
     all
 }
 
-/// The methods of a sweep with one goal.
 fn methods(sweep: &Axes, goal: Goal) -> Vec<SweepPoint> {
     let mut points = product(sweep, SweepPoint::new(goal), false);
     points.retain(|point| !point.method.is_plain());

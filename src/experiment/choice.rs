@@ -92,11 +92,8 @@ impl Room<'_> {
 pub(super) struct Chosen {
     /// The chosen questions, as indices of all that the experiment names.
     pub(super) questions: Vec<usize>,
-    /// Their prompts.
     pub(super) prompts: Vec<Prompt>,
-    /// The tokens of each prompt.
     pub(super) tokens: Vec<Vec<Token>>,
-    /// How they were chosen.
     pub(super) choice: Choice,
 }
 

@@ -12,7 +12,6 @@ pub(super) const SAMPLING: &str = "sampling";
 /// Texts are found by beam search.
 pub(super) const BEAM: &str = "beam";
 
-/// The axis of strategies.
 pub(super) const STRATEGY: Param = Param::choice(
     "strategy",
     SAMPLING,
@@ -20,10 +19,8 @@ pub(super) const STRATEGY: Param = Param::choice(
     "how texts are made ([strategies.md](strategies.md)); beam search reads no settings of sampling",
 );
 
-/// The most texts of a batch.
 pub(super) const MOST_BATCH: usize = 256;
 
-/// The axis of batches.
 pub(super) const BATCH: Param = Param::count(
     "batch",
     1,

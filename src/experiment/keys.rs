@@ -37,11 +37,9 @@ pub(super) enum KeyKind {
     Tables,
 }
 
-/// New tokens per generation.
 pub(super) const MAX_TOKENS: Param =
     Param::count("max_tokens", 64, 1..=1_000_000, "new tokens per generation")
         .or(&["max_new_tokens", "n_predict"]);
-/// Generations per prompt and cell.
 pub(super) const REPEATS: Param =
     Param::count("repeats", 1, 1..=10_000, "generations per prompt and cell");
 /// Warm-up generations per cell. With three, one disturbed warm-up does not spoil the
@@ -197,7 +195,6 @@ pub(super) fn top_key(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name || key.aliases.contains(&name))
 }
 
-/// Sets missing counts to their defaults.
 pub(super) fn fill_in(table: &mut Table) -> Result<()> {
     for Key { name, kind, .. } in KEYS {
         if let KeyKind::Count(param) = kind

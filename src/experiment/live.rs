@@ -13,7 +13,6 @@ pub(super) struct Live {
 }
 
 impl Live {
-    /// Adds a generation.
     pub(super) fn add(&mut self, done: &FinishedGeneration) {
         self.proposed += done.rounds.iter().map(|r| r.proposed).sum::<usize>();
         self.accepted += done.rounds.iter().map(|r| r.accepted).sum::<usize>();
@@ -21,7 +20,6 @@ impl Live {
         self.micros += done.row.decode_us;
     }
 
-    /// The line for `cell`.
     pub(super) fn line(&self, cell: &Cell) -> String {
         let rate = self.tokens as f64 / (self.micros / 1e6).max(f64::MIN_POSITIVE);
         let acceptance = if self.proposed == 0 {

@@ -124,7 +124,6 @@ impl SweepPoint {
         })
     }
 
-    /// The point in words.
     pub(super) fn in_words(&self) -> String {
         let Self { method, beam, .. } = self;
         let mut words = method.drafter.clone();

@@ -84,7 +84,6 @@ fn name_of(file: &Path) -> String {
     named.filter(|n| !n.trim_matches('.').is_empty()).unwrap_or("experiment").to_owned()
 }
 
-/// Checks keys and values.
 fn check(mut table: Table) -> Result<Spec> {
     let sweeps = match table.remove("sweep") {
         Some(sweeps) => tables(sweeps)?,
@@ -143,7 +142,6 @@ fn top(table: Table) -> Result<(Table, BTreeMap<&'static str, Vec<params::Value>
 
 const EXCLUDE: &str = "\"exclude\" must be a list of tables: write [[exclude]]";
 
-/// The names that are allowed at the top level.
 fn top_names() -> impl Iterator<Item = &'static str> {
     let settings = axes().into_iter().filter(SweepAxis::is_setting);
     KEYS.iter().map(|key| key.name).chain(settings.map(|axis| axis.name))

@@ -18,7 +18,6 @@ const ONE_IN: usize = 4;
 /// The number of repetitions that any run may make.
 const ALWAYS_ALLOWED: usize = 4;
 
-/// How disturbed a block was.
 pub(super) fn of(block: &BlockRow) -> Disturbance {
     Disturbance {
         waiting: block.waiting_share,

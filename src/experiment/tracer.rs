@@ -37,7 +37,6 @@ pub(super) struct Tracer {
 }
 
 impl Tracer {
-    /// Adds a round.
     pub(super) fn round(&mut self, event: &RoundEvent<'_>) {
         let last = &event.targets[event.verdict.last_row().number()];
         self.rounds.push(TraceRound { nodes: nodes(event), last: top(last) });
@@ -71,7 +70,6 @@ impl Tracer {
     }
 }
 
-/// The drafted tokens of a round.
 fn nodes(event: &RoundEvent<'_>) -> Vec<TraceNode> {
     let (draft, path) = (event.draft, &event.verdict.path);
     let reached = event.reached();
@@ -112,7 +110,6 @@ fn nodes(event: &RoundEvent<'_>) -> Vec<TraceNode> {
     nodes.collect()
 }
 
-/// The most probable tokens of a distribution.
 fn top(dist: &Dist) -> TopTokens {
     dist.most_probable(TOP).into_iter().map(|token| (token, rounded(dist.p(token)))).collect()
 }

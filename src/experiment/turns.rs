@@ -57,7 +57,6 @@ impl<'a> Script<'a> {
         Ok(Self { spec, material, today })
     }
 
-    /// The questions that the experiment names.
     pub(super) fn questions(&self) -> &'a [Question] {
         self.material.prompts
     }

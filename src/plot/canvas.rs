@@ -14,7 +14,6 @@ pub(super) const WIDTH: f64 = 800.0;
 /// Margin in pixels on all sides.
 pub(super) const MARGIN: f64 = 14.0;
 
-/// The radius of a marker.
 pub(super) const RADIUS: f64 = 3.8;
 
 /// A canvas of fixed width that grows downwards.

@@ -14,11 +14,8 @@ pub(crate) struct LegendEntry {
 pub(crate) enum LegendSample {
     /// A line with markers.
     Curve(Style),
-    /// A line of predictions.
     Predicted,
-    /// A predicted value.
     Hollow,
-    /// A part of a bar.
     Part(Colour),
     /// A reference line and the area of losses below it.
     Loss,

@@ -18,7 +18,6 @@ const TINT: f64 = 0.16;
 pub(crate) struct Inlined {
     /// The element, in which colour `#rrggbb` is the variable `--c-rrggbb`.
     pub(crate) svg: String,
-    /// The colours that occur in it.
     pub(crate) colours: BTreeSet<Colour>,
 }
 

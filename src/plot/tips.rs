@@ -7,7 +7,6 @@ use super::style::CanvasPoint;
 pub(super) struct TipSpot {
     pub(super) corner: CanvasPoint,
     pub(super) size: CanvasPoint,
-    /// What it says.
     pub(super) lines: Vec<String>,
     pub(super) key: String,
 }
@@ -37,7 +36,6 @@ pub(super) fn measured(name: &str, value: f64, interval: Option<(f64, f64)>) -> 
     format!("{name}{colon}{}{}", exact(value), ends.unwrap_or_default())
 }
 
-/// A prediction, in words.
 pub(super) fn predicted(value: f64) -> String {
     format!("predicted: {}", exact(value))
 }

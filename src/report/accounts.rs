@@ -60,7 +60,6 @@ pub(super) struct Accounts<'a> {
 }
 
 impl<'a> Accounts<'a> {
-    /// No accounts yet.
     pub(super) fn new(plan: &'a Plan) -> Self {
         let cells = plan.cells.iter().enumerate().map(|(i, cell)| (&*cell.id, i));
         let prompts = plan.prompts.iter().enumerate().map(|(i, id)| (&**id, i));

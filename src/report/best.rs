@@ -8,7 +8,6 @@ use crate::statistics::{Contest, PairedTime, pair_by_prompt};
 
 /// The fastest cell of a series.
 pub(super) struct BestCell<'a> {
-    /// The cell.
     pub(super) cell: &'a Cell,
     /// Its row of `summary.csv`.
     pub(super) row: &'a SummaryRow,

@@ -67,7 +67,6 @@ pub(super) struct GenerationCheck {
 }
 
 impl GenerationCheck {
-    /// Adds the next round.
     pub(super) fn round(&mut self, row: &RoundRow) {
         self.misnumbered |= row.round != self.rounds.len() as u64;
         self.apart |= !self.rounds.is_empty() && row.context_tokens != self.next;
@@ -86,7 +85,6 @@ impl GenerationCheck {
         }
     }
 
-    /// Adds the completion.
     pub(super) fn text(&mut self, row: &TextRow) {
         self.text = Some((row.tokens.len(), Sha256::digest(&row.text).into()));
         self.beam = row.beam.map(Box::new);

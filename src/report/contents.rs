@@ -24,7 +24,6 @@ use crate::statistics::{
 /// The maximum number of prompts named in a sentence about how prompts were chosen.
 const LISTED: usize = 12;
 
-/// The whole report.
 pub(super) fn compose(
     results: &Results,
     summary: &[SummaryRow],
@@ -63,7 +62,6 @@ pub(super) fn compose(
     document
 }
 
-/// What ran.
 fn run(results: &Results) -> DocBlock {
     let plan = &results.plan;
     let draft = plan.draft.as_ref();

@@ -19,7 +19,6 @@ use crate::statistics::{
 pub(super) struct Policy<'a> {
     /// Its method and sampling setting.
     pub(super) series: &'a Series<'a>,
-    /// The cell.
     pub(super) cell: &'a Cell,
     /// Time per token of the fixed length ÷ that of the policy.
     pub(super) ratio: Option<f64>,

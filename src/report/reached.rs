@@ -13,13 +13,11 @@ pub struct Reached {
 }
 
 impl Reached {
-    /// Adds the tokens of others.
     pub(super) fn extend(&mut self, others: &Self) {
         self.accepted.extend(&others.accepted);
         self.rejected.extend(&others.rejected);
     }
 
-    /// All entropies.
     pub(super) fn entropies(&self) -> Vec<f64> {
         [&self.accepted[..], &self.rejected].concat()
     }
@@ -69,7 +67,6 @@ impl TracedRound {
         self.of != (cell, row.round)
     }
 
-    /// Adds a token.
     pub(super) fn add(&mut self, cell: usize, row: &PositionRow) {
         self.of = (cell, row.round);
         self.nodes.push(Traced {

@@ -151,7 +151,6 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// The names within `cells`.
     pub(super) fn new<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
         let cells = cells.collect::<Vec<_>>();
         let varies =

@@ -129,7 +129,6 @@ fn questions(results: &Results) -> Vec<Vec<String>> {
     plan.prompts.iter().filter(|id| !later.contains(*id)).map(turns).collect()
 }
 
-/// The rows of a cell.
 fn answers(results: &Results, cell: &str, texts: &TextsOfRun) -> Vec<AnswerRow> {
     let samples = timed(results.samples(cell));
     let samples = samples.map(|sample| ((&*sample.prompt, sample.repeat), sample));

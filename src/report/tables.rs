@@ -43,7 +43,6 @@ fn fields<T: Serialize>(row: &T) -> Result<Vec<(String, String)>> {
     }
 }
 
-/// What stands for a missing number.
 const MISSING: &str = "–";
 
 /// A number with a fixed number of decimals; a dash for `None`.

@@ -55,7 +55,6 @@ const COMMON: &str = "rejection";
 /// A cell compared with rejection sampling of the same drafts.
 pub(super) struct Rival<'a> {
     pub(super) series: &'a Series<'a>,
-    /// The cell.
     pub(super) cell: &'a Cell,
     /// τ of the cell ÷ τ of rejection sampling.
     pub(super) tau: f64,

@@ -120,7 +120,6 @@ pub(super) struct FileDigests {
 }
 
 impl FileDigests {
-    /// Adds the next row of a block.
     pub(super) fn add<R: RawRow>(&mut self, block: usize, row: &R) -> Result<()> {
         if self.open.as_ref().is_none_or(|open| open.0 != block) {
             self.close()?;
@@ -140,7 +139,6 @@ impl FileDigests {
         Ok(())
     }
 
-    /// The rows of each block.
     pub(super) fn end(mut self) -> Result<BTreeMap<usize, HashedRows>> {
         self.close()?;
         Ok(self.blocks)

@@ -34,11 +34,9 @@ impl RowVisitor for () {}
 /// What was found in a folder.
 #[derive(Debug, Default)]
 pub(crate) struct Raw {
-    /// The rows of `blocks.csv`.
     pub(crate) blocks: Vec<BlockRow>,
     /// What each block of the plan has in the other files, without superseded rows.
     pub(crate) found: BTreeMap<usize, BlockDigest>,
-    /// The number of superseded generations.
     pub(crate) superseded: usize,
     /// Files whose last line was torn by a crash; it is left out.
     pub(crate) torn: Vec<&'static str>,

@@ -10,14 +10,11 @@ use super::file::RawRow;
 /// Writes rows of a raw file, one at a time.
 #[derive(Debug)]
 pub(crate) enum RowWriter<W: Write> {
-    /// As CSV.
     Csv(Box<csv::Writer<W>>),
-    /// As JSON lines.
     Json(W),
 }
 
 impl<W: Write> RowWriter<W> {
-    /// A writer of rows of type `R`.
     pub(crate) fn new<R: RawRow>(out: W) -> Self {
         if R::is_json() {
             return Self::Json(out);
@@ -33,7 +30,6 @@ impl<W: Write> RowWriter<W> {
         }
     }
 
-    /// Writes a row.
     pub(crate) fn row<R: RawRow>(&mut self, row: &R) -> Result<()> {
         match self {
             Self::Csv(csv) => Ok(csv.serialize(row)?),

@@ -59,7 +59,6 @@ pub fn passes_per_row(samples: &[Sample]) -> Option<Ratio> {
     (!samples.is_empty()).then(|| Ratio::of(by_prompt(samples).into_values().map(sums)))
 }
 
-/// The sums of each prompt.
 fn sums(samples: &[Sample]) -> BTreeMap<&str, Acceptance> {
     let prompts = by_prompt(samples).into_iter();
     prompts.map(|(prompt, samples)| (prompt, acceptance(samples))).collect()

@@ -47,7 +47,6 @@ impl RoundCost {
     }
 }
 
-/// Mean times of the timed rounds.
 fn mean(samples: &[Sample]) -> Option<TimeSums> {
     let rounds = acceptance(timed(samples)).rounds;
     let sums = times(timed(samples));

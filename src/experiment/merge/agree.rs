@@ -79,7 +79,6 @@ fn differs(plan: &Plan, block: usize, pair: [&RunPart; 2]) -> Result<Option<Stri
     Ok((!exempt).then(|| format!("{names} have different rows of it under the virtual clock")))
 }
 
-/// The digest of the texts.
 fn texts_in(digests: &[String]) -> Option<&String> {
     BLOCK_FILES.iter().zip(digests).find(|(file, _)| **file == "generations.jsonl").map(|(_, d)| d)
 }

@@ -24,7 +24,6 @@ pub(super) struct RunPart {
 }
 
 impl RunPart {
-    /// Reads a folder of the plan.
     fn read(path: &Path, plan: &Plan, places: &Places<'_>) -> Result<Self> {
         let manifest = Manifest::read(path)?;
         let mut raw = Raw::read(path, places.lookup(), &mut ())?;
@@ -53,7 +52,6 @@ impl RunPart {
         Ok(part)
     }
 
-    /// The name of the folder.
     pub(super) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
@@ -67,7 +65,6 @@ impl RunPart {
         })
     }
 
-    /// Whether it has ended.
     pub(super) fn has_ended(&self) -> bool {
         matches!(self.manifest.status, Status::Measured | Status::Finished)
     }

@@ -16,9 +16,7 @@ use crate::plot::Inlined;
 pub(super) enum DocBlock {
     /// The name of the experiment.
     Title(String),
-    /// The question of the experiment.
     Question(String),
-    /// The heading of a section.
     Heading(&'static str),
     Paragraph(Prose),
     List(Vec<Prose>),

@@ -4,7 +4,6 @@ use super::data::Data;
 use super::facets::{Frame, Line, page};
 use crate::plot::{Page, Point};
 
-/// Draws alpha by draft length.
 pub(super) fn acceptance(data: &Data<'_>) -> Option<Page> {
     let lines = data.series.iter().map(|series| {
         let points = series.cells.iter().filter_map(|cell| {
@@ -25,7 +24,6 @@ pub(super) fn acceptance(data: &Data<'_>) -> Option<Page> {
     page(data, frame, lines.collect())
 }
 
-/// Draws the measured and predicted speedup by draft length.
 pub(super) fn speedup(data: &Data<'_>) -> Option<Page> {
     let lines = data.series.iter().map(|series| {
         let rows = data.timed(series);
@@ -47,7 +45,6 @@ pub(super) fn speedup(data: &Data<'_>) -> Option<Page> {
     page(data, frame, lines.collect())
 }
 
-/// Draws the survival of drafts by position.
 pub(super) fn survival(data: &Data<'_>) -> Option<Page> {
     let lines = data.series.iter().map(|series| {
         let points = data.positions(series).into_iter().map(|row| Point {

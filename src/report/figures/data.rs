@@ -73,12 +73,10 @@ impl<'a> Data<'a> {
         once(self.series.iter().map(|s| s.sampling.as_str()))
     }
 
-    /// The summary row of a cell.
     pub(super) fn row(&self, cell: &str) -> Option<&'a SummaryRow> {
         self.summary.iter().find(|row| row.cell == cell)
     }
 
-    /// The series of a cell.
     pub(super) fn series_of(&self, cell: &str) -> Option<&Series<'a>> {
         self.series.iter().find(|series| series.cells.iter().any(|c| c.id == cell))
     }
@@ -90,7 +88,6 @@ impl<'a> Data<'a> {
         rows.map(|(cell, row)| TableEntry { series, cell, row }).collect()
     }
 
-    /// The fastest cell of a series.
     pub(super) fn best(&self, series: &Series<'a>) -> Option<&'a Cell> {
         best(self.results, series, self.summary).map(|best| best.cell)
     }

@@ -34,7 +34,6 @@ use data::Data;
 struct Figure {
     /// Its file name without the extension.
     name: String,
-    /// Its caption in the report.
     caption: String,
 }
 

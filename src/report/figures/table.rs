@@ -98,7 +98,6 @@ pub(super) fn label(data: &Data<'_>, series: &Series<'_>, cell: &Cell) -> String
     }
 }
 
-/// A page with the given rows.
 pub(super) fn page(
     title: &str,
     notes: Vec<String>,

@@ -14,7 +14,6 @@ use crate::rows::{RoundRow, TextRow, TraceRound, TraceRow, each_row, each_row_un
 use crate::shown;
 use crate::statistics::Sample;
 
-/// The heading of its section.
 pub(super) const HEADING: &str = "Token microscope";
 
 /// How many bytes its generations may take, so that the page stays small, and how many rounds
@@ -128,7 +127,6 @@ fn traced(folder: &Path, results: &Results) -> Result<ChosenSpecimens> {
     Ok(chosen)
 }
 
-/// The names of the cells.
 fn names(results: &Results) -> BTreeMap<String, String> {
     let baselines = results.plan.cells.iter().filter(|cell| cell.is_baseline());
     let plain = Names::new(baselines.clone());

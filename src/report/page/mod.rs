@@ -23,7 +23,6 @@ const STYLE: &str = include_str!("style.css");
 const MICROSCOPE: &str = include_str!("microscope.js");
 const SCRIPT: &str = include_str!("script.js");
 
-/// The whole page.
 pub(super) fn render(
     results: &Results,
     summary: &[SummaryRow],

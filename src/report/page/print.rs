@@ -24,7 +24,6 @@ pub(super) fn contents(document: &[DocBlock], last: &str) -> String {
     format!("<nav aria-label=\"Sections\"><ul>{links}</ul></nav>\n")
 }
 
-/// All sections.
 pub(super) fn sections(document: &[DocBlock], cells: &PageCells<'_>) -> String {
     let mut page = String::new();
     let mut open = "";
@@ -40,7 +39,6 @@ pub(super) fn sections(document: &[DocBlock], cells: &PageCells<'_>) -> String {
     page + if open.is_empty() { "" } else { "</section>\n" }
 }
 
-/// The beginning of a section.
 pub(super) fn begin(heading: &str) -> String {
     let (anchor, heading) = (anchor(heading), html(heading));
     format!("<section aria-labelledby=\"{anchor}\">\n<h2 id=\"{anchor}\">{heading}</h2>\n")

@@ -23,7 +23,6 @@ struct PageVerdict {
     details: Vec<String>,
 }
 
-/// The strip.
 pub(super) fn print(results: &Results, summary: &[SummaryRow]) -> String {
     let series = series(results);
     let bests = series.iter().filter_map(|s| Some((s, best(results, s, summary)?.row)));
