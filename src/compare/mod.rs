@@ -18,7 +18,6 @@ pub use rows::{ComparedCell, ComparedRow};
 use crate::statistics::{CellOfRun, Measure, PairedPrompts, Pairing, contrasts, pair_runs};
 use difference::{differences, same_times};
 use matching::matched;
-use rows::ComparedTexts;
 use side::RunSide;
 
 /// Two runs, compared.
@@ -81,13 +80,8 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison> {
         prompts.into_values().collect::<PairedPrompts>()
     });
     let paired = paired.collect::<Vec<_>>();
-    let mut compared = cells
-        .iter()
-        .map(|cells| ComparedCell {
-            texts: ComparedTexts::of(a, b, *cells, &prompts),
-            ..ComparedCell::of(a, *cells)
-        })
-        .collect::<Vec<_>>();
+    let compared = cells.iter().map(|cells| ComparedCell::of([a, b], *cells, &prompts));
+    let mut compared = compared.collect::<Vec<_>>();
     for measure in Measure::ALL {
         if measure.is_timed() && no_times.is_some() {
             continue;

@@ -27,13 +27,19 @@ pub struct ComparedCell {
 }
 
 impl ComparedCell {
-    pub(super) fn of(first: &RunSide, [own, other]: [&Cell; 2]) -> Self {
+    /// The cell without rows; its texts are those on `prompts`.
+    pub(super) fn of(
+        sides: [&RunSide; 2],
+        [own, other]: [&Cell; 2],
+        prompts: &BTreeSet<String>,
+    ) -> Self {
         Self {
             ids: [own.id.clone(), other.id.clone()],
             method: describe(own),
-            short: short(first, own),
+            short: short(sides[0], own),
             baseline: own.is_baseline(),
-            ..Self::default()
+            texts: ComparedTexts::of(sides, [own, other], prompts),
+            rows: Vec::new(),
         }
     }
 
@@ -69,9 +75,8 @@ pub struct ComparedTexts {
 
 impl ComparedTexts {
     /// The texts of a cell on some prompts; `None` where chance has a part in them.
-    pub(super) fn of(
-        first: &RunSide,
-        second: &RunSide,
+    fn of(
+        [first, second]: [&RunSide; 2],
         [own, other]: [&Cell; 2],
         prompts: &BTreeSet<String>,
     ) -> Option<Self> {

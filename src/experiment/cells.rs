@@ -30,7 +30,8 @@ pub(super) fn cells(spec: &Spec, plan: &mut Plan, material: &Material<'_>) -> Re
     if points > MOST_CELLS {
         bail!("[sweep] has {points} cells: allowed are at most {MOST_CELLS}; take fewer values");
     }
-    let mut conditions = spec.exclude.iter().map(Condition::new).collect::<Vec<_>>();
+    // Each with whether it has matched a cell.
+    let mut conditions = spec.exclude.iter().map(|axes| (axes, false)).collect::<Vec<_>>();
     let mut cells = Vec::new();
     for (goal, sweeps) in goals(spec) {
         let methods = sweeps.iter().flat_map(|sweep| methods(sweep, goal));
@@ -40,9 +41,9 @@ pub(super) fn cells(spec: &Spec, plan: &mut Plan, material: &Material<'_>) -> Re
         let again = again.collect::<Vec<_>>();
         cells.extend(group.into_iter().chain(again));
     }
-    let unused = conditions.iter().position(|condition| !condition.matched);
+    let unused = conditions.iter().position(|(_, matched)| !matched);
     if let Some(unused) = unused.filter(|_| !spec.replaced) {
-        let (number, axes) = (unused + 1, conditions[unused].axes);
+        let (number, axes) = (unused + 1, conditions[unused].0);
         bail!("[[exclude]] number {number} ({axes}) matches no cell of the sweep: leave it out");
     }
     if cells.is_empty() {
@@ -51,30 +52,12 @@ pub(super) fn cells(spec: &Spec, plan: &mut Plan, material: &Material<'_>) -> Re
     Ok(cells)
 }
 
-/// A condition of `[[exclude]]`, and whether it has matched a cell.
-struct Condition<'s> {
-    axes: &'s Axes,
-    matched: bool,
-}
-
-impl<'s> Condition<'s> {
-    fn new(axes: &'s Axes) -> Self {
-        Self { axes, matched: false }
-    }
-
-    fn matches(&mut self, point: &SweepPoint) -> bool {
-        let matched = point.matches(self.axes);
-        self.matched |= matched;
-        matched
-    }
-}
-
 /// The cells with one goal, the baseline first, without duplicates.
 fn group(
     points: impl Iterator<Item = SweepPoint>,
     plan: &mut Plan,
     material: &Material<'_>,
-    conditions: &mut [Condition<'_>],
+    conditions: &mut [(&Axes, bool)],
 ) -> Result<Vec<Cell>> {
     let (mut cells, mut known) = (Vec::<Cell>::new(), BTreeSet::new());
     for point in points {
@@ -85,10 +68,13 @@ fn group(
         if drafts && material.draft.is_none() {
             bail!("drafter \"{}\" needs a draft model: set the key \"draft\"", method.drafter);
         }
-        // All conditions are evaluated, because each must record whether it matches a
-        // cell.
-        let matching = conditions.iter_mut().map(|condition| condition.matches(&point));
-        if matching.filter(|matched| *matched).count() > 0 {
+        let mut excluded = false;
+        for (axes, matched) in &mut *conditions {
+            let matches = point.matches(axes);
+            *matched |= matches;
+            excluded |= matches;
+        }
+        if excluded {
             continue;
         }
         let texts = hashes(method, plan, material).with_context(|| point.in_words())?;

@@ -97,16 +97,6 @@ pub(super) struct Chosen {
     pub(super) choice: Choice,
 }
 
-impl Chosen {
-    /// Notes the turns that are too long, of `of` questions.
-    pub(super) fn end_at(&mut self, long: Vec<(String, usize)>, of: usize) {
-        self.choice.ended = long.into_iter().map(|(id, _)| id).collect();
-        if !self.choice.ended.is_empty() {
-            self.choice.of = of;
-        }
-    }
-}
-
 /// The error that refuses the experiment and lists all prompts that are too long.
 pub(super) fn too_long(
     spec: &Spec,

@@ -19,12 +19,10 @@ pub(super) const STRATEGY: Param = Param::choice(
     "how texts are made ([strategies.md](strategies.md)); beam search reads no settings of sampling",
 );
 
-pub(super) const MOST_BATCH: usize = 256;
-
 pub(super) const BATCH: Param = Param::count(
     "batch",
     1,
-    1..=MOST_BATCH,
+    1..=256,
     "texts that are decoded together and share passes ([batches.md](batches.md)); a beam search takes one",
 );
 

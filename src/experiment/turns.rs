@@ -146,8 +146,11 @@ impl<'a> Script<'a> {
             }
         }
         match self.spec.on_long_prompt {
-            LongPrompt::Skip => chosen.end_at(long, self.questions().len()),
             _ if long.is_empty() => {}
+            LongPrompt::Skip => {
+                chosen.choice.ended = long.into_iter().map(|(id, _)| id).collect();
+                chosen.choice.of = self.questions().len();
+            }
             _ => bail!(too_long(self.spec, room, &long, total)),
         }
         Ok(counts)
