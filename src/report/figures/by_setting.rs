@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Figure;
 use super::data::{CURVE, Data, TableEntry};
 use super::facets::even;
+use super::methods::{ALPHA, Metric, SPEEDUP, TAU};
 use crate::experiment::Cell;
 use crate::plot::{
-    Axis, Body, Curve, Even, Grid, HUES, LegendEntry, LegendSample, Page, Panel, Point, Style,
+    Axis, Body, Curve, Grid, HUES, LegendEntry, LegendSample, Page, Panel, Point, Style,
     distinct, hue, ramp, reach,
 };
-use crate::rows::SummaryRow;
 
 /// Everything except K that distinguishes two cells, as text.
 type Attributes = BTreeMap<String, String>;
@@ -21,7 +21,7 @@ type Attributes = BTreeMap<String, String>;
 struct SettingLine<'d> {
     attributes: Attributes,
     /// The fastest cell for each value of the setting, in order of increasing value.
-    cells: Vec<(f64, &'d Cell, &'d SummaryRow)>,
+    cells: Vec<(f64, TableEntry<'d>)>,
 }
 
 /// The prefix of the names of these figures, before the name of the setting.
@@ -49,8 +49,8 @@ fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
         notes.push("Every point is at its fastest K.".to_owned());
     }
     let styles = styles(data, &mut lines);
-    let x = Axis::of_settings(key, lines.iter().flat_map(|l| &l.cells).map(|(x, _, _)| *x));
-    let panels = MEASURES.iter().filter_map(|m| Some((m.name, m.panel(&x, &lines, &styles)?)));
+    let x = Axis::of_settings(key, lines.iter().flat_map(|l| &l.cells).map(|(x, _)| *x));
+    let panels = MEASURES.iter().filter_map(|m| Some((m.title, panel(m, data, &x, &lines, &styles)?)));
     let (names, panels) = panels.unzip::<_, _, Vec<_>, Vec<_>>();
     let mut legend = Vec::new();
     if lines.len() > 1 {
@@ -73,26 +73,26 @@ fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
 /// left out: they would mostly show what else their cells differ in.
 fn lines<'d>(data: &'d Data<'_>, key: &str, notes: &mut Vec<String>) -> Vec<SettingLine<'d>> {
     let mut lines = Vec::<SettingLine<'_>>::new();
-    for TableEntry { cell, row, .. } in data.series.iter().flat_map(|s| data.timed(s)) {
-        let Some(&x) = numbers(cell).get(key) else { continue };
-        let mut attributes = attributes(cell);
+    for entry in data.series.iter().flat_map(|s| data.timed(s)) {
+        let Some(&x) = numbers(entry.cell).get(key) else { continue };
+        let mut attributes = attributes(entry.cell);
         attributes.remove(key);
         match lines.iter_mut().find(|line| line.attributes == attributes) {
-            Some(line) => line.cells.push((x, cell, row)),
-            None => lines.push(SettingLine { attributes, cells: vec![(x, cell, row)] }),
+            Some(line) => line.cells.push((x, entry)),
+            None => lines.push(SettingLine { attributes, cells: vec![(x, entry)] }),
         }
     }
-    let speedup = |row: &SummaryRow| row.speedup.unwrap_or(0.0);
+    let speedup = |entry: &TableEntry<'_>| entry.row.speedup.unwrap_or(0.0);
     for SettingLine { cells, .. } in &mut lines {
-        cells.sort_by(|a, b| a.0.total_cmp(&b.0).then(speedup(b.2).total_cmp(&speedup(a.2))));
-        cells.dedup_by_key(|(x, _, _)| *x);
+        cells.sort_by(|a, b| a.0.total_cmp(&b.0).then(speedup(&b.1).total_cmp(&speedup(&a.1))));
+        cells.dedup_by_key(|(x, _)| *x);
     }
     let longest = lines.iter().map(|line| line.cells.len()).max().unwrap_or(0);
     lines.retain(|line| line.cells.len() >= CURVE && 2 * line.cells.len() >= longest);
     let all = lines.len();
     if all > HUES {
         let peak = |l: &SettingLine<'_>| {
-            l.cells.iter().map(|(_, _, row)| speedup(row)).fold(0.0, f64::max)
+            l.cells.iter().map(|(_, entry)| speedup(entry)).fold(0.0, f64::max)
         };
         lines.sort_by(|a, b| peak(b).total_cmp(&peak(a)));
         lines.truncate(HUES);
@@ -105,10 +105,7 @@ fn lines<'d>(data: &'d Data<'_>, key: &str, notes: &mut Vec<String>) -> Vec<Sett
 /// the lines differ in a single number, else arbitrary distinct colours. Sorts lines on a
 /// ramp by that number.
 fn styles(data: &Data<'_>, lines: &mut [SettingLine<'_>]) -> Vec<Style> {
-    let method = |line: &SettingLine<'_>| {
-        let series = data.series_of(&line.cells[0].1.id);
-        series.map_or(hue(0), |series| data.looks.method(&series.method))
-    };
+    let method = |line: &SettingLine<'_>| data.looks.method(&line.cells[0].1.series.method);
     let of_methods = lines.iter().map(method).collect::<Vec<_>>();
     if distinct(&of_methods) {
         return of_methods;
@@ -134,7 +131,7 @@ fn varying(lines: &[SettingLine<'_>]) -> Vec<String> {
 /// The label of a line: the kind of method, if there are several, and the settings that
 /// distinguish it from other lines of its kind.
 fn label(data: &Data<'_>, line: &SettingLine<'_>, lines: &[SettingLine<'_>]) -> String {
-    let kin = |l: &SettingLine<'_>| data.kin(l.cells[0].1);
+    let kin = |l: &SettingLine<'_>| data.kin(l.cells[0].1.cell);
     let own = kin(line);
     let mut parts = Vec::new();
     if lines.iter().any(|l| kin(l) != own) {
@@ -150,65 +147,39 @@ fn label(data: &Data<'_>, line: &SettingLine<'_>, lines: &[SettingLine<'_>]) -> 
     if parts.is_empty() { own } else { parts.join(", ") }
 }
 
-/// A metric of a cell, drawn as a panel.
-struct MetricPanel {
-    name: &'static str,
-    label: &'static str,
-    /// Value, lower and upper end.
-    of: fn(&SummaryRow) -> [Option<f64>; 3],
-    /// Whether it is a probability.
-    unit: bool,
-    even: Option<Even>,
-}
-
-const MEASURES: &[MetricPanel] = &[
-    MetricPanel {
-        name: "alpha",
-        label: "alpha (probability)",
-        of: |r| [r.alpha, r.alpha_lo, r.alpha_hi],
-        unit: true,
-        even: None,
-    },
-    MetricPanel {
-        name: "tokens per target pass",
-        label: "tokens per target pass",
-        of: |r| [r.block_efficiency, r.block_efficiency_lo, r.block_efficiency_hi],
-        unit: false,
-        even: None,
-    },
-    MetricPanel {
-        name: "speedup over plain decoding",
+const MEASURES: &[Metric] = &[
+    Metric { label: "alpha (probability)", ..ALPHA },
+    Metric { title: "tokens per target pass", ..TAU },
+    Metric {
+        title: "speedup over plain decoding",
         label: "speedup over plain decoding (×)",
-        of: |r| [r.speedup, r.speedup_lo, r.speedup_hi],
-        unit: false,
-        even: Some(Even::Loss),
+        ..SPEEDUP
     },
 ];
 
-impl MetricPanel {
-    /// The panel; `None` if no line has enough points for a curve.
-    fn panel(&self, x: &Axis, lines: &[SettingLine<'_>], styles: &[Style]) -> Option<Panel> {
-        let point = |&(x, _, row): &(f64, &Cell, &SummaryRow)| {
-            let [y, lo, hi] = (self.of)(row);
-            let key = row.cell.clone();
-            Some(Point { x, y: y?, y_interval: lo.zip(hi), key, ..Point::default() })
-        };
-        let curves = lines.iter().zip(styles).map(|(line, style)| Curve {
-            style: *style,
-            points: line.cells.iter().filter_map(point).collect(),
-            predicted: Vec::new(),
-        });
-        let curves = curves.filter(|c| c.points.len() >= CURVE).collect::<Vec<_>>();
-        let points = curves.iter().flat_map(|c| &c.points);
-        let ends = points.flat_map(|p| reach(p.y, p.y_interval));
-        let y = match self.even {
-            Some(_) => Axis::around_one(self.label, ends),
-            None if self.unit => Axis::unit(self.label),
-            None => Axis::holding(self.label, ends.chain([1.0])),
-        };
-        let panel = Panel { title: String::new(), x: x.clone(), y, even: self.even, curves };
-        (!panel.curves.is_empty()).then_some(panel)
-    }
+/// The panel of a metric; `None` if no line has enough points for a curve.
+fn panel(
+    metric: &Metric,
+    data: &Data<'_>,
+    x: &Axis,
+    lines: &[SettingLine<'_>],
+    styles: &[Style],
+) -> Option<Panel> {
+    let point = |(x, entry): &(f64, TableEntry<'_>)| {
+        let [y, lo, hi, _] = (metric.of)(data, entry);
+        let key = entry.cell.id.clone();
+        Some(Point { x: *x, y: y?, y_interval: lo.zip(hi), key, ..Point::default() })
+    };
+    let curves = lines.iter().zip(styles).map(|(line, style)| Curve {
+        style: *style,
+        points: line.cells.iter().filter_map(point).collect(),
+        predicted: Vec::new(),
+    });
+    let curves = curves.filter(|c| c.points.len() >= CURVE).collect::<Vec<_>>();
+    let points = curves.iter().flat_map(|c| &c.points);
+    let y = metric.axis(points.flat_map(|p| reach(p.y, p.y_interval)));
+    let panel = Panel { title: String::new(), x: x.clone(), y, even: metric.even, curves };
+    (!panel.curves.is_empty()).then_some(panel)
 }
 
 /// The numeric settings of a cell; the draft's temperature defaults to the target's, and to 0

@@ -77,10 +77,6 @@ impl<'a> Data<'a> {
         self.summary.iter().find(|row| row.cell == cell)
     }
 
-    pub(super) fn series_of(&self, cell: &str) -> Option<&Series<'a>> {
-        self.series.iter().find(|series| series.cells.iter().any(|c| c.id == cell))
-    }
-
     /// The cells of a series that were timed.
     pub(super) fn timed<'d>(&self, series: &'d Series<'a>) -> Vec<TableEntry<'d>> {
         let rows = series.cells.iter().filter_map(|cell| Some((*cell, self.row(&cell.id)?)));

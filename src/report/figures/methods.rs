@@ -8,25 +8,26 @@ use crate::report::series::Series;
 use crate::report::tables::ends;
 use crate::statistics::share_of_ceiling;
 
-/// A metric of a cell, drawn as a column.
-struct MetricColumn {
-    title: &'static str,
-    label: &'static str,
+/// A metric of a cell, drawn as a column or a panel.
+pub(super) struct Metric {
+    pub(super) title: &'static str,
+    /// The label of its axis.
+    pub(super) label: &'static str,
     /// Value, lower and upper end of its interval, prediction.
-    of: fn(&Data<'_>, &TableEntry<'_>) -> [Option<f64>; 4],
+    pub(super) of: fn(&Data<'_>, &TableEntry<'_>) -> [Option<f64>; 4],
     /// Whether it is a probability.
-    unit: bool,
-    even: Option<Even>,
+    pub(super) unit: bool,
+    pub(super) even: Option<Even>,
 }
 
-const ALPHA: MetricColumn = MetricColumn {
+pub(super) const ALPHA: Metric = Metric {
     title: "alpha",
     label: "probability",
     of: |_, e| [e.row.alpha, e.row.alpha_lo, e.row.alpha_hi, None],
     unit: true,
     even: None,
 };
-const SHARE: MetricColumn = MetricColumn {
+const SHARE: Metric = Metric {
     title: "share of the ceiling",
     label: "Σ accepted / Σ α*",
     of: |data, e| {
@@ -37,7 +38,7 @@ const SHARE: MetricColumn = MetricColumn {
     unit: false,
     even: Some(Even::Line),
 };
-const TAU: MetricColumn = MetricColumn {
+pub(super) const TAU: Metric = Metric {
     title: "block efficiency τ",
     label: "tokens per target pass",
     of: |_, TableEntry { row: r, .. }| {
@@ -46,7 +47,7 @@ const TAU: MetricColumn = MetricColumn {
     unit: false,
     even: None,
 };
-const PASSES: MetricColumn = MetricColumn {
+const PASSES: Metric = Metric {
     title: "passes of beam search",
     label: "target passes per row",
     of: |_, TableEntry { row: r, .. }| {
@@ -55,7 +56,7 @@ const PASSES: MetricColumn = MetricColumn {
     unit: true,
     even: None,
 };
-const SPEEDUP: MetricColumn = MetricColumn {
+pub(super) const SPEEDUP: Metric = Metric {
     title: "speedup",
     label: "over plain decoding (×)",
     of: |_, TableEntry { row: r, .. }| [r.speedup, r.speedup_lo, r.speedup_hi, r.predicted_speedup],
@@ -102,15 +103,19 @@ fn verifiers_differ(data: &Data<'_>) -> bool {
     cells.any(|c| Some(&c.method.verifier) != first)
 }
 
-impl MetricColumn {
-    fn column(&self, data: &Data<'_>, entries: &[TableEntry<'_>]) -> Column {
-        let values = entries.iter().flat_map(|e| (self.of)(data, e)).flatten();
-        let axis = match self.even {
+impl Metric {
+    /// An axis that encloses some values of the metric.
+    pub(super) fn axis(&self, values: impl Iterator<Item = f64>) -> Axis {
+        match self.even {
             Some(Even::Loss) => Axis::around_one(self.label, values),
             _ if self.unit => Axis::unit(self.label),
             _ => Axis::holding(self.label, values.chain([1.0])),
-        };
-        Column { title: self.title.to_owned(), axis, even: self.even }
+        }
+    }
+
+    fn column(&self, data: &Data<'_>, entries: &[TableEntry<'_>]) -> Column {
+        let values = entries.iter().flat_map(|e| (self.of)(data, e)).flatten();
+        Column { title: self.title.to_owned(), axis: self.axis(values), even: self.even }
     }
 
     fn value(&self, data: &Data<'_>, entry: &TableEntry<'_>) -> PlotValue {
