@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 use super::load::load;
 use super::results::Results;
 use super::tables;
-use crate::experiment::describe;
+use crate::experiment::{Cell, describe};
 use crate::model::hex;
 use crate::rows::{TextRow, each_row};
 use crate::statistics::{Sample, timed};
@@ -78,7 +78,7 @@ pub fn write_spec_bench(folder: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(&out).with_context(|| format!("cannot write {}", out.display()))?;
     let mut speeds = Vec::new();
     for cell in &results.plan.cells {
-        let rows = answers(&results, &cell.id, &texts);
+        let rows = answers(&results, cell, &texts);
         let lines = rows.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
         let file = out.join(format!("{}.jsonl", cell.id));
         let text = lines.into_iter().map(|line| line + "\n").collect::<String>();
@@ -129,8 +129,8 @@ fn questions(results: &Results) -> Vec<Vec<String>> {
     plan.prompts.iter().filter(|id| !later.contains(*id)).map(turns).collect()
 }
 
-fn answers(results: &Results, cell: &str, texts: &TextsOfRun) -> Vec<AnswerRow> {
-    let samples = timed(results.samples(cell));
+fn answers(results: &Results, cell: &Cell, texts: &TextsOfRun) -> Vec<AnswerRow> {
+    let samples = timed(results.samples(&cell.id));
     let samples = samples.map(|sample| ((&*sample.prompt, sample.repeat), sample));
     let samples = samples.collect::<BTreeMap<_, _>>();
     let mut rows = Vec::new();
@@ -140,19 +140,18 @@ fn answers(results: &Results, cell: &str, texts: &TextsOfRun) -> Vec<AnswerRow> 
             let finished = turns.iter().map(|id| samples.get(&(id.as_str(), repeat)).copied());
             let finished = finished.collect::<Option<Vec<_>>>()?;
             category = finished.first()?.category.to_string();
-            Some(choice(cell, repeat, &finished, texts))
+            Some(choice(&cell.id, repeat, &finished, texts))
         });
         let choices = choices.collect::<Vec<_>>();
         if choices.is_empty() {
             continue;
         }
         let id = &turns[0];
-        let method = results.plan.cells.iter().find(|known| known.id == cell);
         rows.push(AnswerRow {
             question_id: id.parse::<u64>().map_or_else(|_| id.as_str().into(), Value::from),
             category,
-            answer_id: hex(&Sha256::digest(format!("{cell} {id}")))[..22].to_owned(),
-            model_id: method.map_or_else(String::new, describe),
+            answer_id: hex(&Sha256::digest(format!("{} {id}", cell.id)))[..22].to_owned(),
+            model_id: describe(cell),
             choices,
         });
     }
