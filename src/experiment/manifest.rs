@@ -121,14 +121,6 @@ impl RunSession {
     pub fn costs(&self) -> Calibration {
         self.calibration.during(&self.recalibrations)
     }
-
-    /// Whether the times of both can be compared: they have the same build, machine and
-    /// number of threads.
-    pub fn is_comparable(&self, other: &Self) -> bool {
-        let (own, others) = (&self.machine, &other.machine);
-        (&self.build, own, &self.host, self.threads)
-            == (&other.build, others, &other.host, other.threads)
-    }
 }
 
 impl Manifest {
@@ -167,9 +159,13 @@ impl Manifest {
         write_whole(&folder.join("manifest.json"), text.as_bytes())
     }
 
-    /// For each session, the index of the first session with comparable times.
+    /// For each session, the index of the first session with comparable times: they have the same
+    /// build, machine and number of threads.
     pub fn groups(&self) -> Vec<usize> {
-        let first = |own: &RunSession| self.sessions.iter().position(|s| s.is_comparable(own));
+        let same = |a: &RunSession, b: &RunSession| {
+            (&a.build, &a.machine, &a.host, a.threads) == (&b.build, &b.machine, &b.host, b.threads)
+        };
+        let first = |own: &RunSession| self.sessions.iter().position(|s| same(s, own));
         self.sessions.iter().filter_map(first).collect()
     }
 }

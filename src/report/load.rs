@@ -8,9 +8,9 @@ use anyhow::{Result, bail};
 use super::accounts::{Accounts, BlockAccount};
 use super::check::misfits;
 use super::controls;
-use super::results::{Results, disturbed_share};
+use super::results::Results;
 use crate::experiment::blocks::Places;
-use crate::experiment::{MOST_DISTURBED, Manifest, Plan, read_plan};
+use crate::experiment::{Manifest, Plan, read_plan};
 use crate::rows::{BlockDigest, BlockRow, Raw};
 use crate::statistics::Sample;
 
@@ -102,7 +102,6 @@ fn collect(
     }
     let groups = manifest.groups();
     let session = most_common(&groups, &blocks);
-    let all = disturbed_share(&blocks) > MOST_DISTURBED;
     let mut results = Results {
         plan,
         manifest,
@@ -116,6 +115,7 @@ fn collect(
         groups: BTreeMap::new(),
         differing: 0,
     };
+    let all = results.is_disturbed();
     let cells = results.plan.cells.iter().map(|cell| cell.id.clone()).collect::<Vec<_>>();
     // A list that grows exists next to its copy for a moment; together they are most of the memory.
     let mut sizes = vec![0; cells.len()];

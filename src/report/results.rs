@@ -60,7 +60,8 @@ impl Results {
 
     /// The share of blocks that were disturbed on every attempt.
     pub fn disturbed_share(&self) -> f64 {
-        disturbed_share(&self.blocks)
+        let disturbed = self.blocks.iter().filter(|block| block.disturbed).count();
+        disturbed as f64 / self.blocks.len().max(1) as f64
     }
 
     /// Whether too many blocks were disturbed for any verdict.
@@ -78,9 +79,4 @@ impl Results {
     pub(super) fn verdict<'v>(&self, verdict: &'v str) -> &'v str {
         if self.withholds() { "withheld: disturbed" } else { verdict }
     }
-}
-
-/// The share of blocks that were disturbed on every attempt.
-pub(super) fn disturbed_share(blocks: &[BlockRow]) -> f64 {
-    blocks.iter().filter(|block| block.disturbed).count() as f64 / blocks.len().max(1) as f64
 }
