@@ -17,9 +17,7 @@ use crate::model::{CacheDtype, Vocabulary};
 use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
 use crate::shown::count;
-use crate::statistics::{
-    MIN_PROMPTS, RESAMPLES, acceptance, deciles, pair_by_prompt, speedup,
-};
+use crate::statistics::{MIN_PROMPTS, RESAMPLES, acceptance, deciles, pair_by_prompt, speedup};
 
 /// The maximum number of prompts named in a sentence about how prompts were chosen.
 const LISTED: usize = 12;

@@ -10,8 +10,8 @@ use super::facets::even;
 use super::methods::{ALPHA, Metric, SPEEDUP, TAU};
 use crate::experiment::Cell;
 use crate::plot::{
-    Axis, Body, Curve, Grid, HUES, LegendEntry, LegendSample, Page, Panel, Point, Style,
-    distinct, hue, ramp, reach,
+    Axis, Body, Curve, Grid, HUES, LegendEntry, LegendSample, Page, Panel, Point, Style, distinct,
+    hue, ramp, reach,
 };
 
 /// Everything except K that distinguishes two cells, as text.
@@ -50,7 +50,8 @@ fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
     }
     let styles = styles(data, &mut lines);
     let x = Axis::of_settings(key, lines.iter().flat_map(|l| &l.cells).map(|(x, _)| *x));
-    let panels = MEASURES.iter().filter_map(|m| Some((m.title, panel(m, data, &x, &lines, &styles)?)));
+    let panels =
+        MEASURES.iter().filter_map(|m| Some((m.title, panel(m, data, &x, &lines, &styles)?)));
     let (names, panels) = panels.unzip::<_, _, Vec<_>, Vec<_>>();
     let mut legend = Vec::new();
     if lines.len() > 1 {
