@@ -25,8 +25,8 @@ use super::pack::{mend, pack};
 use super::provenance::utc_now;
 use crate::machine::Machine;
 use crate::rows::{
-    BlockDigest, BlockRow, BlockRows, GenerationRow, PositionRow, RAW_FILES, Raw, RawRow, RoundRow, compressed,
-    each_row, segments, text_of,
+    BlockDigest, BlockRow, BlockRows, GenerationRow, PositionRow, RAW_FILES, Raw, RawRow, RoundRow,
+    compressed, each_row, segments, text_of,
 };
 
 /// The name of a folder while it is being made.

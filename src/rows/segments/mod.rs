@@ -51,8 +51,7 @@ fn numbered<R: RawRow>(folder: &Path) -> Result<Vec<u32>> {
     };
     let number = |entry: fs::DirEntry| {
         let found = entry.file_name().into_string().ok()?;
-        let number =
-            found.strip_prefix(R::SEGMENT)?.strip_prefix('-')?.strip_suffix(".parquet")?;
+        let number = found.strip_prefix(R::SEGMENT)?.strip_prefix('-')?.strip_suffix(".parquet")?;
         number.parse().ok().filter(|number| name::<R>(*number) == found)
     };
     let mut numbers = entries.flatten().filter_map(number).collect::<Vec<u32>>();
