@@ -126,7 +126,7 @@ impl ResultsFolder {
     }
 
     /// Appends the rows of a block, its row of `blocks.csv` last. Files that are then longer
-    /// than `pack_above` bytes are packed, if their rows have columns.
+    /// than `pack_above` bytes are packed, if they hold rounds or positions.
     ///
     /// # Errors
     /// Names the file that cannot be written (on a full disk, for example) or that

@@ -347,9 +347,9 @@ fn a_plan_records_the_commit_and_its_run_can_be_resumed() {
 #[test]
 fn committed_plans_can_be_read() {
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results");
+    let runs = fs::read_dir(results).unwrap().flat_map(|e| fs::read_dir(e.unwrap().path()));
     let runs =
-        fs::read_dir(results).unwrap().flat_map(|e| fs::read_dir(e.unwrap().path()).unwrap());
-    let runs = runs.map(|e| e.unwrap().path()).filter(|run| run.join("plan.toml").is_file());
+        runs.flatten().map(|e| e.unwrap().path()).filter(|run| run.join("plan.toml").is_file());
     let plans = runs.map(|run| read_plan(&run).unwrap()).collect::<Vec<_>>();
     assert!(plans.len() > 5 && plans.iter().all(|plan| plan.target.revision.is_none()));
 }

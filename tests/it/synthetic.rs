@@ -322,6 +322,9 @@ impl Simulated<'_> {
             let accepted = (0..proposed).take_while(|_| uniform(rng) < accept).count();
             let reached = proposed.min(accepted + 1);
             let noise = 1.0 + 0.03 * (uniform(rng) - 0.5);
+            let drafting = 0.5 + proposed as f64 * costs.draft_us_per_token.unwrap_or(0.0);
+            // Clocks count nanoseconds.
+            let clocked = |us: f64| (us * 1e3).round() / 1e3;
             rows.push(RoundRow {
                 cell: self.cell.id.clone(),
                 prompt: prompt.to_owned(),
@@ -340,8 +343,8 @@ impl Simulated<'_> {
                 tv_sum: None,
                 residual_fallbacks: 0,
                 draft_forwards: if lookup { 0 } else { proposed },
-                draft_us: noise * (0.5 + proposed as f64 * costs.draft_us_per_token.unwrap_or(0.0)),
-                target_us: noise * self.calibration.passes[proposed].us,
+                draft_us: clocked(noise * drafting),
+                target_us: clocked(noise * self.calibration.passes[proposed].us),
                 verify_us: costs.verify_us,
                 other_us: costs.other_us,
             });

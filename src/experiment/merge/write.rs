@@ -25,7 +25,7 @@ const SPILL: &str = ".rows";
 
 /// Writes the raw files of the merged folder: of every block the rows of the part that stands
 /// for it, and its row in `blocks`. Files that are longer than `pack_above` bytes are packed at
-/// the end of a block, if their rows have columns.
+/// the end of a block, if they hold rounds or positions.
 pub(super) fn write_rows(
     folder: &Path,
     plan: &Plan,
@@ -34,14 +34,14 @@ pub(super) fn write_rows(
     blocks: &[BlockRow],
     pack_above: u64,
 ) -> Result<()> {
-    let sorter = RowSorter { folder, places: Places::new(plan), parts, taken, pack_above };
-    sorter.file::<RoundRow>()?;
-    sorter.file::<PositionRow>()?;
-    sorter.file::<TextRow>()?;
-    sorter.file::<TraceRow>()?;
-    sorter.file::<FailureRow>()?;
-    sorter.file::<DivergenceRow>()?;
-    sorter.file::<GenerationRow>()?;
+    let sorter = RowSorter { folder, places: Places::new(plan), parts, taken };
+    sorter.file::<RoundRow>(pack_above)?;
+    sorter.file::<PositionRow>(pack_above)?;
+    sorter.file::<TextRow>(u64::MAX)?;
+    sorter.file::<TraceRow>(u64::MAX)?;
+    sorter.file::<FailureRow>(u64::MAX)?;
+    sorter.file::<DivergenceRow>(u64::MAX)?;
+    sorter.file::<GenerationRow>(u64::MAX)?;
     write_whole(&folder.join(BlockRow::FILE), &text_of(blocks, true)?)
 }
 
@@ -51,15 +51,15 @@ struct RowSorter<'a> {
     places: Places<'a>,
     parts: &'a [RunPart],
     taken: &'a BTreeMap<usize, TakenBlock<'a>>,
-    pack_above: u64,
 }
 
 /// A piece of the spill: where it begins, and its length.
 type SpilledRows = (u64, u64);
 
 impl RowSorter<'_> {
-    /// Writes one file, if any block has rows there or every run has it.
-    fn file<R: PlacedRow>(&self) -> Result<()> {
+    /// Writes one file, if any block has rows there or every run has it. It is packed when it is
+    /// longer than `most` bytes.
+    fn file<R: PlacedRow>(&self, most: u64) -> Result<()> {
         let path = self.folder.join(SPILL);
         let cannot = || cannot_write(&path);
         let spill = File::options().read(true).write(true).create(true).truncate(true).open(&path);
@@ -68,7 +68,7 @@ impl RowSorter<'_> {
         if R::NEEDED || !pieces.is_empty() {
             let file = self.folder.join(R::FILE);
             let mut blocks = pieces.into_values();
-            while self.text::<R>(&file, &mut spill, &mut blocks)? {
+            while Self::text::<R>(&file, &mut spill, &mut blocks, most)? {
                 pack::<R>(self.folder)?;
             }
         }
@@ -78,14 +78,13 @@ impl RowSorter<'_> {
 
     /// Writes a file with the pieces of blocks until it is to be packed. Returns whether it is.
     fn text<R: PlacedRow>(
-        &self,
         file: &Path,
         spill: &mut File,
         blocks: &mut impl Iterator<Item = Vec<SpilledRows>>,
+        most: u64,
     ) -> Result<bool> {
         let cannot = || cannot_write(file);
         let header = text_of::<R>(&[], true)?;
-        let most = if R::typed().is_empty() { u64::MAX } else { self.pack_above };
         let mut out = Replacement::begin(file)?;
         out.write_all(&header).with_context(cannot)?;
         let mut written = header.len() as u64;
