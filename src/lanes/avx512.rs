@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::integers::{GroupBytes, IntegerProducts, IntegerWeights, Integers};
-use super::{Isa, IsaKind, Kernel, LANES};
+use super::{Bytes, Fours, Isa, IsaKind, Kernel, LANES};
 
 /// Proof that the processor has AVX-512 F, BW, VL and VNNI.
 #[derive(Debug, Clone, Copy)]
@@ -26,6 +26,7 @@ proof!(Avx512, "avx512f,avx512bw,avx512vl,avx512vnni", has_avx512());
 impl Isa for Avx512 {
     const KIND: IsaKind = IsaKind::Avx512;
     type F = __m512;
+    type Quants = Fours;
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
@@ -110,6 +111,23 @@ impl Isa for Avx512 {
     #[inline(always)]
     fn to_f32(self, x: Self::I) -> Self::F {
         unsafe { _mm512_cvtepi32_ps(x) }
+    }
+    #[inline(always)]
+    fn dot<const M: usize>(self, w: &Bytes, x: [&Fours; M]) -> [Self::I; M] {
+        unsafe {
+            let mut sums = [_mm512_setzero_si512(); M];
+            for m in 0..M {
+                sums[m] = _mm512_set1_epi32(x[m].correction);
+            }
+            for (j, w) in w.as_chunks::<64>().0.iter().enumerate() {
+                let w = _mm512_loadu_si512(w.as_ptr().cast());
+                for m in 0..M {
+                    let x = _mm512_set1_epi32(i32::from_ne_bytes(x[m].quants[j].map(|b| b as u8)));
+                    sums[m] = _mm512_dpbusd_epi32(sums[m], w, x);
+                }
+            }
+            sums
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::{BLOCK, LANES};
+use super::{BLOCK, LANES, Quants};
 
 /// Inputs of a group, whose bytes of one lane are side by side.
 pub(crate) const FOUR: usize = 4;
@@ -25,10 +25,9 @@ pub(crate) struct Integers {
     total: f32,
 }
 
-impl Integers {
-    /// From the values, none of them −128, and their scale.
+impl Quants for Integers {
     #[inline(always)]
-    pub(crate) fn new(quants: [i8; BLOCK], scale: f32) -> Self {
+    fn new(quants: [i8; BLOCK], scale: f32) -> Self {
         let mut totals = [0; 2];
         for i in 0..BLOCK {
             totals[i / (BLOCK / 2)] += i32::from(quants[i]);
@@ -38,12 +37,13 @@ impl Integers {
         Self { quants: bytemuck::cast(quants), totals, scale, total: total * scale }
     }
 
-    /// The size of one step.
     #[inline(always)]
-    pub(crate) fn scale(&self) -> f32 {
+    fn scale(&self) -> f32 {
         self.scale
     }
+}
 
+impl Integers {
     /// The sum of the values after quantisation.
     #[inline(always)]
     pub(crate) fn total(&self) -> f32 {

@@ -51,6 +51,8 @@ use self::portable::Portable;
 use std::env;
 use std::sync::OnceLock;
 
+use bytemuck::{Pod, Zeroable};
+
 use crate::registry::named;
 
 /// The environment variable that forces an instruction set, by name.
@@ -58,8 +60,46 @@ const VARIABLE: &str = "SPECDEC_ISA";
 /// Lanes of a vector, and outputs of a weight tile.
 pub const LANES: usize = 16;
 
+/// Thirty-two one-byte weights for each of sixteen lanes, placed by [`IsaKind::byte`].
+pub(crate) type Bytes = [u8; BLOCK * LANES];
 /// Weights per lane, and values per row, of a product of bytes.
 pub(crate) const BLOCK: usize = 32;
+
+/// A row's quantised values for a product of bytes, in the form that an instruction set
+/// multiplies.
+pub(crate) trait Quants: Pod {
+    /// From the values, none of them −128, and their scale.
+    fn new(quants: [i8; BLOCK], scale: f32) -> Self;
+    /// The scale.
+    fn scale(&self) -> f32;
+}
+
+/// Bytes, four at a time, with the term that cancels the 128 added to the weights.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Fours {
+    quants: [[i8; 4]; BLOCK / 4],
+    /// −128 times their sum; only the products of x86 need it.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    correction: i32,
+    scale: f32,
+}
+
+impl Quants for Fours {
+    #[inline(always)]
+    fn new(quants: [i8; BLOCK], scale: f32) -> Self {
+        let mut total = 0;
+        for quant in quants {
+            total += i32::from(quant);
+        }
+        Self { quants: bytemuck::cast(quants), correction: -128 * total, scale }
+    }
+
+    #[inline(always)]
+    fn scale(&self) -> f32 {
+        self.scale
+    }
+}
 
 /// Operations on sixteen f32 or i32 lanes. A value of an implementing type is
 /// the proof that the processor has the instructions.
@@ -68,6 +108,8 @@ pub(crate) trait Isa: IntegerProducts + Send + Sync {
     const KIND: IsaKind;
     /// Sixteen f32.
     type F: Copy;
+    /// The values of a row for [`Isa::dot`].
+    type Quants: Quants;
 
     /// The same number in every lane.
     fn splat(self, x: f32) -> Self::F;
@@ -105,6 +147,9 @@ pub(crate) trait Isa: IntegerProducts + Send + Sync {
 
     /// The integers as f32; exact up to 2²⁴.
     fn to_f32(self, x: Self::I) -> Self::F;
+    /// For each row `m`, in each lane: the sum of the products of its weights with the
+    /// values of the row; exact.
+    fn dot<const M: usize>(self, w: &Bytes, x: [&Self::Quants; M]) -> [Self::I; M];
 }
 
 /// Code that is compiled for every instruction set.
@@ -153,6 +198,17 @@ impl IsaKind {
             }
         }
         self.run(Used) == self
+    }
+
+    /// The place of a lane's weight for one of the inputs of a block, and the bits in which the
+    /// byte there differs from the signed weight.
+    pub(crate) fn byte(self, lane: usize, input: usize) -> (usize, u8) {
+        let (together, flipped) = match self {
+            Self::Avx2 => (2, 0),
+            // With its highest bit flipped, a byte holds the weight plus 128.
+            _ => (4, 0x80),
+        };
+        ((input / together * LANES + lane) * together + input % together, flipped)
     }
 
     /// The fastest instruction set of this processor, or the one that `SPECDEC_ISA`

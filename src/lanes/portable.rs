@@ -1,7 +1,7 @@
 //! The reference: plain Rust on arrays.
 
 use super::integers::{FOUR, GroupBytes, IntegerProducts, IntegerWeights, Integers};
-use super::{Isa, IsaKind, LANES};
+use super::{BLOCK, Bytes, Fours, Isa, IsaKind, LANES};
 
 /// Needs no processor features. Without a hardware instruction for it, fused
 /// multiply-add is computed in software: the same bits, but slowly.
@@ -15,6 +15,7 @@ fn each<R>(f: impl Fn(usize) -> R) -> [R; LANES] {
 impl Isa for Portable {
     const KIND: IsaKind = IsaKind::Portable;
     type F = [f32; LANES];
+    type Quants = Fours;
     fn splat(self, x: f32) -> Self::F {
         [x; LANES]
     }
@@ -65,6 +66,16 @@ impl Isa for Portable {
     }
     fn to_f32(self, x: Self::I) -> Self::F {
         each(|i| x[i] as f32)
+    }
+    fn dot<const M: usize>(self, w: &Bytes, x: [&Fours; M]) -> [Self::I; M] {
+        let weight = |lane, input| {
+            let (at, flipped) = Self::KIND.byte(lane, input);
+            i32::from((w[at] ^ flipped).cast_signed())
+        };
+        x.map(|row| {
+            let values = row.quants.as_flattened();
+            each(|lane| (0..BLOCK).map(|i| weight(lane, i) * i32::from(values[i])).sum())
+        })
     }
 }
 

@@ -51,14 +51,14 @@ impl Dtype {
         if self == Self::Q8_0 && !inputs.is_multiple_of(BLOCK) { Self::F32 } else { self }
     }
 
-    /// The same as one of the types of tensors; `file` is the matrix's own in its file.
-    pub(super) fn kind(self, inputs: usize, file: TensorKind) -> TensorKind {
+    /// Bytes of a matrix whose tensor is of type `kind` in its file.
+    pub(super) fn bytes(self, outputs: usize, inputs: usize, kind: TensorKind) -> usize {
+        let weights = outputs * inputs;
         match self.stored(inputs) {
-            Self::F32 => TensorKind::F32,
-            Self::Bf16 => TensorKind::Bf16,
-            Self::F16 => TensorKind::F16,
-            Self::Q8_0 => TensorKind::Q8_0,
-            Self::Stored => file,
+            Self::F32 => 4 * weights,
+            Self::Bf16 | Self::F16 => 2 * weights,
+            Self::Q8_0 => weights + 2 * (weights / BLOCK),
+            Self::Stored => weights / kind.length() * kind.bytes(),
         }
     }
 

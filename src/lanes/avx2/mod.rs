@@ -7,9 +7,11 @@ mod integers;
 use std::arch::x86_64::*;
 use std::marker::PhantomData;
 
+use bytemuck::{Pod, Zeroable};
+
 use self::integers::{SmallBytes, any_bytes, small_bytes};
 use super::integers::IntegerWeights;
-use super::{Isa, IsaKind, Kernel, LANES};
+use super::{BLOCK, Bytes, Fours, Isa, IsaKind, Kernel, LANES, Quants};
 
 /// Proof that the processor has AVX2, FMA, F16C and the instructions of `D`.
 #[derive(Debug, Clone, Copy)]
@@ -27,6 +29,14 @@ pub(crate) struct Vnni;
 pub(crate) trait ByteProducts: Copy + Send + Sync {
     /// AVX2 with these.
     const KIND: IsaKind;
+    /// [`Isa::Quants`].
+    type Quants: Quants;
+
+    /// [`Isa::dot`].
+    ///
+    /// # Safety
+    /// The processor must have AVX2 and the instructions of these products.
+    unsafe fn dot<const M: usize>(w: &Bytes, x: [&Self::Quants; M]) -> [[__m256i; 2]; M];
 
     /// The products of eight lanes in [`dot_groups`](super::integers::IntegerProducts::dot_groups);
     /// `start` compensates for the offset of the weights.
@@ -40,6 +50,30 @@ pub(crate) trait ByteProducts: Copy + Send + Sync {
     ) -> __m256i;
 }
 
+/// Values widened to 16 bits, two at a time.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Twos {
+    quants: [[i16; 2]; BLOCK / 2],
+    scale: f32,
+}
+
+impl Quants for Twos {
+    #[inline(always)]
+    fn new(quants: [i8; BLOCK], scale: f32) -> Self {
+        let mut wide = [0; BLOCK];
+        for i in 0..BLOCK {
+            wide[i] = i16::from(quants[i]);
+        }
+        Self { quants: bytemuck::cast(wide), scale }
+    }
+
+    #[inline(always)]
+    fn scale(&self) -> f32 {
+        self.scale
+    }
+}
+
 fn has_avx2() -> bool {
     is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("fma")
@@ -51,6 +85,27 @@ proof!(Avx2<Vnni>, "avx2,fma,f16c,avxvnni", has_avx2() && is_x86_feature_detecte
 
 impl ByteProducts for Widening {
     const KIND: IsaKind = IsaKind::Avx2;
+    type Quants = Twos;
+
+    #[inline(always)]
+    unsafe fn dot<const M: usize>(w: &Bytes, x: [&Twos; M]) -> [[__m256i; 2]; M] {
+        // SAFETY: the caller guarantees the instructions; 16 of the 32 bytes of `w` are
+        // read, from their beginning or their middle.
+        unsafe {
+            let mut sums = [[_mm256_setzero_si256(); 2]; M];
+            for (j, w) in w.as_chunks::<{ 2 * LANES }>().0.iter().enumerate() {
+                let halves = w.as_ptr().cast::<__m128i>();
+                let low = _mm256_cvtepi8_epi16(_mm_loadu_si128(halves));
+                let high = _mm256_cvtepi8_epi16(_mm_loadu_si128(halves.add(1)));
+                for m in 0..M {
+                    let x = _mm256_set1_epi32(bytemuck::cast(x[m].quants[j]));
+                    sums[m][0] = _mm256_add_epi32(sums[m][0], _mm256_madd_epi16(low, x));
+                    sums[m][1] = _mm256_add_epi32(sums[m][1], _mm256_madd_epi16(high, x));
+                }
+            }
+            sums
+        }
+    }
 
     #[inline(always)]
     unsafe fn groups<W: IntegerWeights, const COUNT: usize>(
@@ -70,6 +125,31 @@ impl ByteProducts for Widening {
 
 impl ByteProducts for Vnni {
     const KIND: IsaKind = IsaKind::AvxVnni;
+    type Quants = Fours;
+
+    /// Eight lanes at a time, so that one register per row is enough.
+    #[inline(always)]
+    unsafe fn dot<const M: usize>(w: &Bytes, x: [&Fours; M]) -> [[__m256i; 2]; M] {
+        // SAFETY: the caller guarantees the instructions; 32 of the 64 bytes of `w` are
+        // read, from their beginning or their middle.
+        unsafe {
+            let mut sums = [[_mm256_setzero_si256(); 2]; M];
+            #[allow(clippy::needless_range_loop)] // `half` also selects weights
+            for half in 0..2 {
+                for m in 0..M {
+                    sums[m][half] = _mm256_set1_epi32(x[m].correction);
+                }
+                for (j, w) in w.as_chunks::<{ 4 * LANES }>().0.iter().enumerate() {
+                    let w = _mm256_loadu_si256(w.as_ptr().cast::<__m256i>().add(half));
+                    for m in 0..M {
+                        let x = _mm256_set1_epi32(bytemuck::cast(x[m].quants[j]));
+                        sums[m][half] = _mm256_dpbusd_avx_epi32(sums[m][half], w, x);
+                    }
+                }
+            }
+            sums
+        }
+    }
 
     #[inline(always)]
     unsafe fn groups<W: IntegerWeights, const COUNT: usize>(
@@ -95,6 +175,7 @@ impl ByteProducts for Vnni {
 impl<D: ByteProducts> Isa for Avx2<D> {
     const KIND: IsaKind = D::KIND;
     type F = [__m256; 2];
+    type Quants = D::Quants;
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
@@ -193,6 +274,10 @@ impl<D: ByteProducts> Isa for Avx2<D> {
     #[inline(always)]
     fn to_f32(self, x: Self::I) -> Self::F {
         unsafe { [_mm256_cvtepi32_ps(x[0]), _mm256_cvtepi32_ps(x[1])] }
+    }
+    #[inline(always)]
+    fn dot<const M: usize>(self, w: &Bytes, x: [&D::Quants; M]) -> [Self::I; M] {
+        unsafe { D::dot(w, x) }
     }
 }
 

@@ -8,7 +8,7 @@ use std::arch::aarch64::*;
 use std::arch::{asm, is_aarch64_feature_detected};
 use std::marker::PhantomData;
 
-use super::{Isa, IsaKind, Kernel, LANES};
+use super::{Bytes, Fours, Isa, IsaKind, Kernel, LANES};
 
 /// Proof that the processor has NEON and the instructions of `D`.
 #[derive(Debug, Clone, Copy)]
@@ -27,10 +27,16 @@ pub(crate) trait NeonProducts: Copy + Send + Sync {
     /// NEON with these.
     const KIND: IsaKind;
 
-    /// Adds the products of four bytes to each of four lanes.
+    /// [`Isa::dot`].
     ///
     /// # Safety
     /// The processor must have NEON and the instructions of these products.
+    unsafe fn dot<const M: usize>(w: &Bytes, x: [&Fours; M]) -> [[int32x4_t; 4]; M];
+
+    /// Adds the products of four bytes to each of four lanes.
+    ///
+    /// # Safety
+    /// As [`Self::dot`].
     unsafe fn add(sum: int32x4_t, w: int8x16_t, x: int8x16_t) -> int32x4_t;
 }
 
@@ -45,7 +51,26 @@ proof!(Neon<DotProd>, "neon,dotprod", has_neon() && is_aarch64_feature_detected!
 impl NeonProducts for LongProducts {
     const KIND: IsaKind = IsaKind::Neon;
 
-    /// A sum of two products is at most 2 · 128 · 127 < 2¹⁵, so it fits 16 bits.
+    /// Four lanes at a time, so that one register per row is enough. A sum of two products
+    /// is at most 2 · 128 · 127 < 2¹⁵, so it fits 16 bits.
+    #[inline(always)]
+    unsafe fn dot<const M: usize>(w: &Bytes, x: [&Fours; M]) -> [[int32x4_t; 4]; M] {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let mut sums = [[vdupq_n_s32(0); 4]; M];
+            for q in 0..4 {
+                for (j, w) in w.as_chunks().0.iter().enumerate() {
+                    let w = weights(w, q);
+                    for m in 0..M {
+                        let x = broadcast(x[m].quants[j]);
+                        sums[m][q] = Self::add(sums[m][q], w, x);
+                    }
+                }
+            }
+            sums
+        }
+    }
+
     #[inline(always)]
     unsafe fn add(sum: int32x4_t, w: int8x16_t, x: int8x16_t) -> int32x4_t {
         // SAFETY: guaranteed by the caller.
@@ -58,6 +83,27 @@ impl NeonProducts for LongProducts {
 
 impl NeonProducts for DotProd {
     const KIND: IsaKind = IsaKind::NeonDot;
+
+    #[inline(always)]
+    unsafe fn dot<const M: usize>(w: &Bytes, x: [&Fours; M]) -> [[int32x4_t; 4]; M] {
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            let mut sums = [[vdupq_n_s32(0); 4]; M];
+            for (j, w) in w.as_chunks().0.iter().enumerate() {
+                let mut all = [weights(w, 0); 4];
+                for q in 1..4 {
+                    all[q] = weights(w, q);
+                }
+                for m in 0..M {
+                    let x = broadcast(x[m].quants[j]);
+                    for q in 0..4 {
+                        sums[m][q] = sdot(sums[m][q], all[q], x);
+                    }
+                }
+            }
+            sums
+        }
+    }
 
     #[inline(always)]
     unsafe fn add(sum: int32x4_t, w: int8x16_t, x: int8x16_t) -> int32x4_t {
@@ -81,6 +127,20 @@ fn sdot(sum: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
         );
     }
     sum
+}
+
+/// The signed weights of lanes 4q to 4q + 3: with its highest bit flipped, a byte that holds
+/// a number plus 128 is that number.
+///
+/// # Safety
+/// The processor must have NEON; `q` must be less than 4.
+#[inline(always)]
+unsafe fn weights(w: &[u8; 4 * LANES], q: usize) -> int8x16_t {
+    // SAFETY: guaranteed by the caller; 16 of 64 bytes are read.
+    unsafe {
+        let bytes = vld1q_u8(w.as_ptr().add(16 * q));
+        vreinterpretq_s8_u8(veorq_u8(bytes, vdupq_n_u8(0x80)))
+    }
 }
 
 /// Four bytes in all lanes.
@@ -131,6 +191,7 @@ macro_rules! fours {
 impl<D: NeonProducts> Isa for Neon<D> {
     const KIND: IsaKind = D::KIND;
     type F = [float32x4_t; 4];
+    type Quants = Fours;
 
     #[inline(always)]
     fn splat(self, x: f32) -> Self::F {
@@ -222,6 +283,10 @@ impl<D: NeonProducts> Isa for Neon<D> {
     #[inline(always)]
     fn to_f32(self, x: Self::I) -> Self::F {
         fours!(vcvtq_f32_s32, x)
+    }
+    #[inline(always)]
+    fn dot<const M: usize>(self, w: &Bytes, x: [&Fours; M]) -> [Self::I; M] {
+        unsafe { D::dot(w, x) }
     }
 }
 

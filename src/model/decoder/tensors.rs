@@ -73,8 +73,7 @@ impl Config {
         tensors: &dyn Tensors,
     ) -> usize {
         let bytes = |(name, shape): &Described, rows: usize| {
-            let kind = dtype.kind(shape[1], tensors.kind(name));
-            rows * shape[1] / kind.length() * kind.bytes()
+            dtype.bytes(rows, shape[1], tensors.kind(name))
         };
         let head = if self.tied { self.embedding() } else { self.head() };
         let layers = (0..self.layers.len()).flat_map(|layer| {

@@ -3,12 +3,12 @@
 
 use std::sync::Mutex;
 
-use super::matrix::{Matrix, MatrixRows, PackedRows, Sums, multiply_together};
+use super::matrix::{Matrix, MatrixRows, PackedRows, Sums, WeightStorage, multiply_together};
 use super::memory::{Builder, Memory};
 use crate::error::Error;
 use crate::lanes::{IsaKind, LANES};
 use crate::model::Dtype;
-use crate::model::blocks::{RawRows, TensorKind};
+use crate::model::blocks::RawRows;
 use crate::pool::Pool;
 
 /// A weight matrix as the engine holds it.
@@ -26,7 +26,7 @@ impl PackedMatrix {
     /// If memory cannot be allocated.
     pub fn pack(isa: IsaKind, rows: &[f32], inputs: usize, dtype: Dtype) -> Result<Self, Error> {
         let rows = rows.chunks_exact(inputs).collect::<Vec<_>>();
-        let storage = dtype.kind(inputs, TensorKind::F32);
+        let storage = WeightStorage::of_numbers(dtype, inputs);
         let mut memory = Builder::new(Matrix::bytes(storage, rows.len(), inputs))?;
         let mut matrix = Matrix::new(isa, inputs);
         matrix.extend(&mut memory, storage, &MatrixRows::Numbers(&rows));
@@ -44,17 +44,18 @@ impl PackedMatrix {
         for RawRows { kind, blocks } in parts {
             let width = inputs / kind.length() * kind.bytes();
             let whole = inputs.is_multiple_of(kind.length()) && blocks.len().is_multiple_of(width);
-            if !whole || kind.length() == 1 {
+            let storage = WeightStorage::of_tensor(*kind);
+            if !whole || !storage.is_blocks() {
                 let kind = kind.name();
                 return Err(Error::engine(format!("no rows of {inputs} weights of type {kind}")));
             }
-            segments.push((*kind, blocks.chunks_exact(width).collect::<Vec<_>>()));
+            segments.push((storage, blocks.chunks_exact(width).collect::<Vec<_>>()));
         }
-        let bytes = segments.iter().map(|(kind, rows)| Matrix::bytes(*kind, rows.len(), inputs));
+        let bytes = segments.iter().map(|(s, rows)| Matrix::bytes(*s, rows.len(), inputs));
         let mut memory = Builder::new(bytes.sum())?;
         let mut matrix = Matrix::new(isa, inputs);
-        for (kind, rows) in &segments {
-            matrix.extend(&mut memory, *kind, &MatrixRows::Blocks(rows));
+        for (storage, rows) in &segments {
+            matrix.extend(&mut memory, *storage, &MatrixRows::Blocks(rows));
         }
         Ok(Self { memory: memory.finish()?, matrix })
     }

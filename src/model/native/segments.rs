@@ -1,9 +1,8 @@
 //! How the tensors of a product are stored side by side.
 
-use super::matrix::Matrix;
+use super::matrix::{Matrix, WeightStorage};
 use crate::lanes::LANES;
 use crate::model::Dtype;
-use crate::model::blocks::TensorKind;
 use crate::model::decoder::{Described, Tensors};
 
 /// The order of the rows of a product.
@@ -18,7 +17,7 @@ pub(super) enum Order {
 /// Neighbouring rows that are stored in the same way.
 #[derive(Debug)]
 pub(super) struct SegmentPlan {
-    pub storage: TensorKind,
+    pub storage: WeightStorage,
     /// The tensors of these rows.
     pub tensors: Vec<Described>,
 }
@@ -66,7 +65,10 @@ pub(super) fn plan(
     parts: Vec<Described>,
     order: Order,
 ) -> Vec<SegmentPlan> {
-    let storage = |(name, shape): &Described| dtype.kind(shape[1], tensors.kind(name));
+    let storage = |(name, shape): &Described| match dtype {
+        Dtype::Stored => WeightStorage::of_tensor(tensors.kind(name)),
+        _ => WeightStorage::of_numbers(dtype, shape[1]),
+    };
     let mut segments: Vec<SegmentPlan> = Vec::new();
     let mut fits = true;
     for part in &parts {
@@ -81,7 +83,7 @@ pub(super) fn plan(
         }
     }
     if segments.len() > 1 && (!fits || order != Order::AsStored) {
-        return vec![SegmentPlan { storage: TensorKind::F32, tensors: parts }];
+        return vec![SegmentPlan { storage: WeightStorage::F32, tensors: parts }];
     }
     segments
 }

@@ -148,7 +148,7 @@ impl Packer<'_> {
         order: Order,
     ) -> Result<(), Error> {
         let (storage, inputs) = (segment.storage, matrix.inputs());
-        if self.dtype == Dtype::Stored && storage.length() > 1 {
+        if storage.is_blocks() {
             let mut blocks = Vec::new();
             for (name, shape) in &segment.tensors {
                 blocks.push((shape[0], self.tensors.raw(name, shape)?.blocks));

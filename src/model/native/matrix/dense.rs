@@ -6,7 +6,7 @@ use bytemuck::Pod;
 
 use super::groups::Groups;
 use super::{Chunk, NumberFormat, StorageFormat, ValueForm};
-use crate::lanes::{Isa, LANES};
+use crate::lanes::{Isa, IsaKind, LANES};
 
 /// Four bytes per weight.
 pub(super) type F32 = Dense<f32>;
@@ -97,14 +97,14 @@ fn add<I: Isa, const M: usize, const T: usize>(
 }
 
 impl<W: Weight> NumberFormat for Dense<W> {
-    fn pack(rows: [&[f32]; LANES]) -> Self::Step {
+    fn pack(_: IsaKind, rows: [&[f32]; LANES]) -> Self::Step {
         rows.map(|row| W::pack(row[0]))
     }
 }
 
 impl<W: Weight> StorageFormat for Dense<W> {
     type Step = [W::Bits; LANES];
-    type Value = Chunk;
+    type Value<I: Isa> = Chunk;
     const FORM: ValueForm = ValueForm::Chunks;
     const INPUTS: usize = 1;
     const STEPS: usize = LANES;
@@ -114,7 +114,7 @@ impl<W: Weight> StorageFormat for Dense<W> {
     const AVX2_PAIRED_ROWS: usize = W::AVX2_PAIRED_ROWS;
     const AVX2_AHEAD: usize = W::AVX2_AHEAD;
 
-    fn unpack(step: &Self::Step, lane: usize) -> impl Iterator<Item = f32> {
+    fn unpack(_: IsaKind, step: &Self::Step, lane: usize) -> impl Iterator<Item = f32> {
         std::iter::once(W::unpack(step[lane]))
     }
 
@@ -135,7 +135,7 @@ impl<W: Weight> StorageFormat for Dense<W> {
 }
 
 impl NumberFormat for Bf16 {
-    fn pack(rows: [&[f32]; LANES]) -> Self::Step {
+    fn pack(_: IsaKind, rows: [&[f32]; LANES]) -> Self::Step {
         let bits = |x: f32| half::bf16::from_f32(x).to_bits();
         rows.map(|row| [bits(row[0]), row.get(1).map_or(0, |&x| bits(x))])
     }
@@ -143,7 +143,7 @@ impl NumberFormat for Bf16 {
 
 impl StorageFormat for Bf16 {
     type Step = [[u16; 2]; LANES];
-    type Value = Chunk;
+    type Value<I: Isa> = Chunk;
     const FORM: ValueForm = ValueForm::Chunks;
     const INPUTS: usize = 2;
     const STEPS: usize = LANES / 2;
@@ -156,7 +156,7 @@ impl StorageFormat for Bf16 {
     const MOST_ROWS: [usize; 2] = [3, 12];
     const AVX2_PAIRED_ROWS: usize = 2;
 
-    fn unpack(step: &Self::Step, lane: usize) -> impl Iterator<Item = f32> {
+    fn unpack(_: IsaKind, step: &Self::Step, lane: usize) -> impl Iterator<Item = f32> {
         step[lane].into_iter().map(|bits| half::bf16::from_bits(bits).to_f32())
     }
 

@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 use super::integers::{Fives, LaneWeights, Nibbles, Sixes};
 use super::{BlockFormat, StorageFormat, ValueForm};
 use crate::lanes::integers::{GROUPS, Integers};
-use crate::lanes::{BLOCK, Isa, LANES};
+use crate::lanes::{BLOCK, Isa, IsaKind, LANES, Quants};
 use crate::model::blocks::LargeBlock;
 
 /// Parts of 32 inputs.
@@ -97,11 +97,11 @@ impl<T: UpwardTile> BlockFormat for LargeUpward<T> {
 
 impl<T: UpwardTile> StorageFormat for LargeUpward<T> {
     type Step = T;
-    type Value = [Integers; PARTS];
+    type Value<I: Isa> = [Integers; PARTS];
     const FORM: ValueForm = ValueForm::LargeBlocks;
     const INPUTS: usize = BLOCK * PARTS;
 
-    fn unpack(tile: &T, lane: usize) -> impl Iterator<Item = f32> {
+    fn unpack(_: IsaKind, tile: &T, lane: usize) -> impl Iterator<Item = f32> {
         let scales = tile.scales();
         let [scale, minimum] =
             [&scales.scale, &scales.minimum].map(|x| half::f16::from_bits(x[lane]).to_f32());
@@ -172,11 +172,11 @@ impl BlockFormat for Q6K {
 
 impl StorageFormat for Q6K {
     type Step = TileOf6K;
-    type Value = [Integers; PARTS];
+    type Value<I: Isa> = [Integers; PARTS];
     const FORM: ValueForm = ValueForm::LargeBlocks;
     const INPUTS: usize = BLOCK * PARTS;
 
-    fn unpack(tile: &TileOf6K, lane: usize) -> impl Iterator<Item = f32> {
+    fn unpack(_: IsaKind, tile: &TileOf6K, lane: usize) -> impl Iterator<Item = f32> {
         let scale = half::f16::from_bits(tile.scale[lane]).to_f32();
         (0..PARTS * BLOCK).map(move |input| {
             let (part, input) = (input / BLOCK, input % BLOCK);

@@ -12,6 +12,7 @@ mod large_blocks;
 mod packed;
 mod packing;
 mod product;
+mod q8;
 mod rows;
 mod small_blocks;
 mod storage;
@@ -20,12 +21,13 @@ pub(super) use packed::Matrix;
 pub(super) use packing::MatrixRows;
 pub(super) use product::{CacheTiles, Finish, Sums, TileLines, multiply_together};
 pub(super) use rows::{Chunk, PackedRows, Rows, in_groups};
+pub(super) use storage::WeightStorage;
 
 use self::groups::Groups;
 
 use bytemuck::Pod;
 
-use crate::lanes::{Isa, LANES};
+use crate::lanes::{Isa, IsaKind, LANES};
 
 /// A way to store weights, and the arithmetic that goes with it. The constants are by default those
 /// of blocks, which are computed one tile at a time: unpacking their integers takes the registers.
@@ -33,7 +35,7 @@ trait StorageFormat {
     /// A tile's weights for the next [`Self::INPUTS`] inputs.
     type Step: Pod + Send;
     /// One row's values for the inputs of [`Self::STEPS`] steps.
-    type Value: Pod;
+    type Value<I: Isa>: Pod;
     /// What these values are.
     const FORM: ValueForm;
     /// Inputs per step.
@@ -53,14 +55,14 @@ trait StorageFormat {
     const AVX2_AHEAD: usize = 4096;
 
     /// The weights of one lane of a step, as the arithmetic uses them.
-    fn unpack(step: &Self::Step, lane: usize) -> impl Iterator<Item = f32>;
+    fn unpack(isa: IsaKind, step: &Self::Step, lane: usize) -> impl Iterator<Item = f32>;
 
     /// Adds one step, the `at`-th of the values, to the sums of `T` tiles and `M`
     /// rows.
     fn step<I: Isa, const M: usize, const T: usize>(
         isa: I,
         weights: [&Self::Step; T],
-        values: &[Self::Value; M],
+        values: &[Self::Value<I>; M],
         at: usize,
         sums: &mut [[I::F; M]; T],
     );
@@ -70,7 +72,7 @@ trait StorageFormat {
 trait NumberFormat: StorageFormat {
     /// Packs the weights of sixteen outputs for the inputs of one step, or for
     /// fewer at the end of a row.
-    fn pack(rows: [&[f32]; LANES]) -> Self::Step;
+    fn pack(isa: IsaKind, rows: [&[f32]; LANES]) -> Self::Step;
 }
 
 /// A way to store weights that are given as blocks; a block becomes a lane of a step.
@@ -84,6 +86,8 @@ trait BlockFormat: StorageFormat {
 enum ValueForm {
     /// Chunks of f32.
     Chunks,
+    /// Quantised blocks, in the form that [`crate::lanes::Isa::dot`] takes.
+    Quants,
     /// Quantised blocks.
     Blocks,
     /// Eight quantised blocks at a time.

@@ -3,10 +3,9 @@
 use std::ops::Range;
 
 use super::groups::Groups;
-use super::storage::{WithFormat, with_format};
+use super::storage::{WeightStorage, WithFormat};
 use super::{StorageFormat, ValueForm};
-use crate::lanes::{IsaKind, LANES};
-use crate::model::blocks::TensorKind;
+use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::model::native::memory::{Memory, Part, bytes_of};
 
 /// A matrix of `outputs` rows and `inputs` columns, as in checkpoints, packed in tiles.
@@ -14,7 +13,7 @@ use crate::model::native::memory::{Memory, Part, bytes_of};
 pub(in super::super) struct Matrix {
     pub(super) outputs: usize,
     pub(super) inputs: usize,
-    /// The instruction set that multiplies it.
+    /// The instruction set for which it is packed.
     pub(super) isa: IsaKind,
     /// One after the other; all but the last consist of whole tiles.
     pub(super) segments: Vec<Segment>,
@@ -25,7 +24,7 @@ pub(in super::super) struct Matrix {
 pub(super) struct Segment {
     /// The tiles of the matrix that it holds.
     pub(super) tiles: Range<usize>,
-    pub(super) storage: TensorKind,
+    pub(super) storage: WeightStorage,
     /// The steps of all tiles, tile by tile.
     pub(super) steps: Part,
 }
@@ -51,7 +50,7 @@ impl RowForm {
 
 impl Matrix {
     /// Bytes that the outputs of one segment take in memory.
-    pub(in super::super) fn bytes(storage: TensorKind, outputs: usize, inputs: usize) -> usize {
+    pub(in super::super) fn bytes(storage: WeightStorage, outputs: usize, inputs: usize) -> usize {
         struct SegmentBytes(usize, usize);
         impl WithFormat for SegmentBytes {
             type Output = usize;
@@ -59,7 +58,7 @@ impl Matrix {
                 bytes_of::<S::Step>(self.0 * self.1.div_ceil(S::INPUTS))
             }
         }
-        with_format(storage, SegmentBytes(outputs.div_ceil(LANES), inputs))
+        storage.with(SegmentBytes(outputs.div_ceil(LANES), inputs))
     }
 
     /// Writes the weights of one output to `row`, as the products use them.
@@ -67,7 +66,7 @@ impl Matrix {
         let tile = output / LANES;
         if let Some(segment) = self.segments.iter().find(|s| s.tiles.contains(&tile)) {
             let output = output - segment.tiles.start * LANES;
-            with_format(segment.storage, Unpack { memory, segment, output, row });
+            segment.storage.with(Unpack { memory, segment, isa: self.isa, output, row });
         }
     }
 
@@ -122,11 +121,23 @@ impl Segment {
                     form: S::FORM,
                     groups: Groups::new::<S>(self.0),
                     inputs: S::INPUTS * S::STEPS,
-                    words: size_of::<S::Value>() / size_of::<u32>(),
+                    words: self.0.run(ValueWords::<S>(std::marker::PhantomData)),
                 }
             }
         }
-        with_format(self.storage, Form(isa))
+        self.storage.with(Form(isa))
+    }
+}
+
+/// The size of a value on an instruction set.
+struct ValueWords<S>(std::marker::PhantomData<S>);
+
+impl<S: StorageFormat> Kernel for ValueWords<S> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run<I: Isa>(self, _: I) -> usize {
+        size_of::<S::Value<I>>() / size_of::<u32>()
     }
 }
 
@@ -134,6 +145,7 @@ impl Segment {
 struct Unpack<'a> {
     memory: &'a Memory,
     segment: &'a Segment,
+    isa: IsaKind,
     /// Counted within the segment.
     output: usize,
     row: &'a mut [f32],
@@ -146,7 +158,7 @@ impl WithFormat for Unpack<'_> {
         let count = self.row.len().div_ceil(S::INPUTS);
         let steps = self.memory.get::<S::Step>(&self.segment.steps);
         let tile = &steps[self.output / LANES * count..][..count];
-        let weights = tile.iter().flat_map(|step| S::unpack(step, self.output % LANES));
+        let weights = tile.iter().flat_map(|step| S::unpack(self.isa, step, self.output % LANES));
         self.row.iter_mut().zip(weights).for_each(|(to, weight)| *to = weight);
     }
 }

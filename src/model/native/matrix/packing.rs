@@ -3,12 +3,13 @@
 use super::dense::{Bf16, F16, F32};
 use super::large_blocks::{LargeUpward, Q6K, TileOf4K, TileOf5K};
 use super::packed::{Matrix, Segment};
+use super::q8::Q8;
 use super::small_blocks::{
     Small, TileOf4_0, TileOf4_1, TileOf5_0, TileOf5_1, TileOf8_0, TileOfIq4Nl,
 };
+use super::storage::WeightStorage;
 use super::{BlockFormat, NumberFormat};
 use crate::lanes::{IsaKind, LANES};
-use crate::model::blocks::TensorKind;
 use crate::model::native::memory::{Builder, Part};
 
 /// The weights of some outputs, one row of inputs each.
@@ -29,7 +30,7 @@ impl MatrixRows<'_> {
 }
 
 impl Matrix {
-    /// A matrix without outputs, which an instruction set will multiply.
+    /// A matrix without outputs, to be packed for an instruction set.
     pub(in super::super) fn new(isa: IsaKind, inputs: usize) -> Self {
         Self { outputs: 0, inputs, isa, segments: Vec::new() }
     }
@@ -38,16 +39,14 @@ impl Matrix {
     pub(in super::super) fn extend(
         &mut self,
         memory: &mut Builder,
-        storage: TensorKind,
+        storage: WeightStorage,
         rows: &MatrixRows<'_>,
     ) {
-        let packing = TilePacking { memory, inputs: self.inputs };
+        let packing = TilePacking { memory, isa: self.isa, inputs: self.inputs };
         let steps = match (rows, storage) {
-            (MatrixRows::Numbers(rows), TensorKind::Bf16) => packing.numbers::<Bf16>(rows),
-            (MatrixRows::Numbers(rows), TensorKind::F16) => packing.numbers::<F16>(rows),
-            (MatrixRows::Numbers(rows), TensorKind::Q8_0) => {
-                packing.numbers::<Small<TileOf8_0>>(rows)
-            }
+            (MatrixRows::Numbers(rows), WeightStorage::Bf16) => packing.numbers::<Bf16>(rows),
+            (MatrixRows::Numbers(rows), WeightStorage::F16) => packing.numbers::<F16>(rows),
+            (MatrixRows::Numbers(rows), WeightStorage::Q8) => packing.numbers::<Q8>(rows),
             (MatrixRows::Numbers(rows), _) => packing.numbers::<F32>(rows),
             (MatrixRows::Blocks(rows), _) => packing.blocks_of(storage, rows),
         };
@@ -61,12 +60,13 @@ impl Matrix {
 /// Where and how weights are packed.
 struct TilePacking<'m> {
     memory: &'m mut Builder,
+    isa: IsaKind,
     inputs: usize,
 }
 
 impl TilePacking<'_> {
     fn numbers<S: NumberFormat>(self, rows: &[&[f32]]) -> Part {
-        let Self { memory, inputs } = self;
+        let Self { memory, isa, inputs } = self;
         let steps = inputs.div_ceil(S::INPUTS);
         let (part, to) = memory.take(rows.len().div_ceil(LANES) * steps);
         let nothing = vec![0.0; inputs];
@@ -76,22 +76,22 @@ impl TilePacking<'_> {
             });
             for (step, to) in to.iter_mut().enumerate() {
                 let part = step * S::INPUTS..inputs.min((step + 1) * S::INPUTS);
-                *to = S::pack(rows.map(|row| &row[part.clone()]));
+                *to = S::pack(isa, rows.map(|row| &row[part.clone()]));
             }
         });
         part
     }
 
-    fn blocks_of(self, storage: TensorKind, rows: &[&[u8]]) -> Part {
+    fn blocks_of(self, storage: WeightStorage, rows: &[&[u8]]) -> Part {
         match storage {
-            TensorKind::Q4_0 => self.blocks::<Small<TileOf4_0>>(rows),
-            TensorKind::Q4_1 => self.blocks::<Small<TileOf4_1>>(rows),
-            TensorKind::Q5_0 => self.blocks::<Small<TileOf5_0>>(rows),
-            TensorKind::Q5_1 => self.blocks::<Small<TileOf5_1>>(rows),
-            TensorKind::Iq4Nl => self.blocks::<Small<TileOfIq4Nl>>(rows),
-            TensorKind::Q4K => self.blocks::<LargeUpward<TileOf4K>>(rows),
-            TensorKind::Q5K => self.blocks::<LargeUpward<TileOf5K>>(rows),
-            TensorKind::Q6K => self.blocks::<Q6K>(rows),
+            WeightStorage::Q4_0 => self.blocks::<Small<TileOf4_0>>(rows),
+            WeightStorage::Q4_1 => self.blocks::<Small<TileOf4_1>>(rows),
+            WeightStorage::Q5_0 => self.blocks::<Small<TileOf5_0>>(rows),
+            WeightStorage::Q5_1 => self.blocks::<Small<TileOf5_1>>(rows),
+            WeightStorage::Iq4Nl => self.blocks::<Small<TileOfIq4Nl>>(rows),
+            WeightStorage::Q4K => self.blocks::<LargeUpward<TileOf4K>>(rows),
+            WeightStorage::Q5K => self.blocks::<LargeUpward<TileOf5K>>(rows),
+            WeightStorage::Q6K => self.blocks::<Q6K>(rows),
             _ => self.blocks::<Small<TileOf8_0>>(rows),
         }
     }

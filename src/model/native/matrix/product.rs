@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::dense::{F16, F32};
 use super::groups::Groups;
 use super::packed::Segment;
-use super::storage::{WithFormat, with_format};
+use super::storage::WithFormat;
 use super::{Matrix, Rows, StorageFormat};
 use crate::lanes::prefetch::prefetch;
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
@@ -61,8 +61,7 @@ fn multiply(
             let tiles = part.start - first..part.end - first;
             let rows = Rows { words, ..rows };
             let finish = &mut |tile, sums: &mut [_]| finish(first + tile, sums);
-            let product = Multiply { memory, matrix, segment, tiles, rows, sums, finish };
-            with_format(segment.storage, product);
+            segment.storage.with(Multiply { memory, matrix, segment, tiles, rows, sums, finish });
         }
     }
 }
@@ -228,8 +227,8 @@ impl<S: StorageFormat> Kernel for Span<'_, S> {
             (TURN / size_of::<S::Step>()).next_multiple_of(S::STEPS)
         };
         let per_row = used.div_ceil(S::STEPS);
-        let words = &words[..count * per_row * size_of::<S::Value>() / size_of::<u32>()];
-        let values: &[S::Value] = bytemuck::cast_slice(words);
+        let words = &words[..count * per_row * size_of::<S::Value<I>>() / size_of::<u32>()];
+        let values: &[S::Value<I>] = bytemuck::cast_slice(words);
         for from in (0..used).step_by(turn) {
             let until = used.min(from + turn);
             for (row, rows) in groups.split(count) {
@@ -272,7 +271,7 @@ impl<T: Copy> StepRange<'_, T> {
         self,
         isa: I,
         rows: usize,
-        values: &[S::Value],
+        values: &[S::Value<I>],
         sums: &mut [[f32; LANES]],
     ) {
         macro_rules! choose {
@@ -295,7 +294,7 @@ impl<T: Copy> StepRange<'_, T> {
     fn run_tiles<I: Isa, S: StorageFormat<Step = T>, const M: usize>(
         self,
         isa: I,
-        values: &[[S::Value; M]],
+        values: &[[S::Value<I>; M]],
         sums: &mut [[f32; LANES]],
     ) {
         let mut tile = 0;
@@ -323,7 +322,7 @@ impl<T: Copy> StepRange<'_, T> {
         self,
         isa: I,
         first: usize,
-        values: &[[S::Value; M]],
+        values: &[[S::Value<I>; M]],
         sums: &mut [[f32; LANES]],
     ) {
         let tiles: [&[T]; N] =

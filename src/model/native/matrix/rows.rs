@@ -7,10 +7,11 @@ use super::dense::F32;
 use super::groups::Groups;
 use super::large_blocks::PARTS;
 use super::packed::RowForm;
+use super::q8::{BLOCK, quantised};
 use bytemuck::Zeroable;
 
 use crate::lanes::integers::Integers;
-use crate::lanes::{BLOCK, Isa, IsaKind, Kernel, LANES};
+use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::pool::Shared;
 
 /// Sixteen values of a row, padded with zeros at its end.
@@ -108,8 +109,26 @@ impl PackedRows {
 fn pack(matrix: &Matrix, form: RowForm, values: &[f32], mut put: impl FnMut(&[u32])) {
     match form.form {
         ValueForm::Chunks => for_chunks(values, |chunk| put(bytemuck::cast_slice(chunk))),
+        ValueForm::Quants => matrix.isa.run(Quantised { values: values.as_chunks().0, put }),
         ValueForm::Blocks => matrix.isa.run(QuantisedBlocks::<_, 1> { values, put }),
         ValueForm::LargeBlocks => matrix.isa.run(QuantisedBlocks::<_, PARTS> { values, put }),
+    }
+}
+
+/// Quantises a row block by block, for the products of signed bytes.
+struct Quantised<'a, P> {
+    values: &'a [[f32; BLOCK]],
+    put: P,
+}
+
+impl<P: FnMut(&[u32])> Kernel for Quantised<'_, P> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: Isa>(mut self, _: I) {
+        for values in self.values {
+            (self.put)(bytemuck::cast_slice(&[quantised::<I::Quants>(values)]));
+        }
     }
 }
 
@@ -132,27 +151,4 @@ impl<P: FnMut(&[u32]), const N: usize> Kernel for QuantisedBlocks<'_, P, N> {
             (self.put)(bytemuck::cast_slice(&blocks));
         }
     }
-}
-
-/// Adding this to a number between −2²² and 2²² leaves the nearest integer, ties to
-/// even, in the lowest bits.
-const ROUND: f32 = 12_582_912.0;
-
-/// Quantises a row's values for 32 inputs: their largest magnitude becomes 127. If any
-/// value is not finite, the scale is NaN.
-#[inline(always)]
-fn quantised(values: &[f32; BLOCK]) -> Integers {
-    // As integers, the magnitudes of infinity and NaN are larger than those of numbers.
-    let mut largest = 0;
-    for value in values {
-        largest = largest.max(value.abs().to_bits());
-    }
-    let largest = f32::from_bits(largest);
-    let scale = if largest.is_finite() { largest / 127.0 } else { f32::NAN };
-    let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
-    let mut quants = [0i8; BLOCK];
-    for i in 0..BLOCK {
-        quants[i] = (values[i] * inverse + ROUND).to_bits() as i8;
-    }
-    Integers::new(quants, scale)
 }

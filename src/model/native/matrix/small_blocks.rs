@@ -7,11 +7,10 @@
 use bytemuck::{Pod, Zeroable};
 
 use super::integers::{Eights, Fives, LaneWeights, Nibbles, StepChoices};
-use super::{BlockFormat, NumberFormat, StorageFormat, ValueForm};
+use super::{BlockFormat, StorageFormat, ValueForm};
 use crate::lanes::integers::{GROUPS, Integers};
-use crate::lanes::{BLOCK, Isa, LANES};
+use crate::lanes::{BLOCK, Isa, IsaKind, LANES, Quants};
 use crate::model::blocks::{STEPS, SmallBlock};
-use crate::model::options::Q8_LEVELS;
 
 /// The weights of sixteen outputs for 32 inputs.
 pub(super) trait SmallTile: Pod + Send {
@@ -103,31 +102,13 @@ impl<T: SmallTile> BlockFormat for Small<T> {
     }
 }
 
-impl NumberFormat for Small<TileOf8_0> {
-    fn pack(rows: [&[f32]; LANES]) -> TileOf8_0 {
-        let mut tile = TileOf8_0::zeroed();
-        for (lane, row) in rows.into_iter().enumerate() {
-            let scale = row.iter().fold(0.0f32, |most, x| most.max(x.abs())) / Q8_LEVELS;
-            // Uses the scale before it is rounded to f16, as in GGUF files.
-            let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
-            let mut integers = [0; BLOCK];
-            for (integer, weight) in integers.iter_mut().zip(row) {
-                *integer = ((weight * inverse).round() as i8).cast_unsigned();
-            }
-            let scale = half::f16::from_f32(scale).to_bits();
-            tile.put(lane, &SmallBlock { scale, minimum: 0, integers });
-        }
-        tile
-    }
-}
-
 impl<T: SmallTile> StorageFormat for Small<T> {
     type Step = T;
-    type Value = Integers;
+    type Value<I: Isa> = Integers;
     const FORM: ValueForm = ValueForm::Blocks;
     const INPUTS: usize = BLOCK;
 
-    fn unpack(tile: &T, lane: usize) -> impl Iterator<Item = f32> {
+    fn unpack(_: IsaKind, tile: &T, lane: usize) -> impl Iterator<Item = f32> {
         let number = |bits: &[u16; LANES]| half::f16::from_bits(bits[lane]).to_f32();
         let (scale, minimum) = (number(tile.scales()), tile.minima().map_or(0.0, number));
         let integers = (0..BLOCK).map(move |input| tile.integers().get(lane, input));
