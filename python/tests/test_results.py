@@ -31,7 +31,11 @@ def test_a_committed_run(frames):
     rate = dict(zip(summary["cell"], summary["acceptance_rate"]))[cell]
     assert own["accepted"].sum() / own["proposed"].sum() == pytest.approx(rate)
     assert run.manifest["status"] == "finished"
-    assert len(run["texts"]) == len(run["generations"])
+    texts, generations = run["texts"], run["generations"]
+    assert len(texts) == len(generations)
+    assert [len(tokens) for tokens in texts["tokens"]] == list(generations["new_tokens"])
+    # Its rows are packed, with times as decimals.
+    assert isinstance(list(run["rounds"]["draft_us"])[0], float)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="needs tomllib")

@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::models::{open_pair, start_threads};
 use super::options::{ModelArgs, count};
-use super::output;
+use super::output::{self, shown};
 use crate::bench::{
     CONTEXT, CostPlaces, Measured, PassRow, RoundCosts, answer, cost_rows, draw, measure,
 };
@@ -228,9 +228,4 @@ fn conclude(text: &mut String, costs: &RoundCosts) -> std::fmt::Result {
         Some(alpha) => writeln!(text, "break-even at alpha = {alpha:.3}"),
         None => writeln!(text, "speculation is not faster on this machine, even at alpha = 1"),
     }
-}
-
-/// A number with `digits` decimals; a dash for `None`.
-fn shown(number: Option<f64>, digits: usize) -> String {
-    number.map_or_else(|| "-".to_owned(), |number| format!("{number:.digits$}"))
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::models::open_pair;
 use super::options::{ModelArgs, count};
-use super::output;
+use super::output::{self, shown};
 use super::sampling::SamplingArgs;
 use super::some_prompts::SomePrompts;
 use crate::check::{CheckOutcome, CheckSetup, check};
@@ -218,9 +218,4 @@ impl CheckedModel {
         writeln!(text, "         {invariant}; end tokens: {ends}")?;
         self.note.iter().try_for_each(|note| writeln!(text, "         {note}"))
     }
-}
-
-/// A number with `digits` decimals; a dash for `None`.
-fn shown(number: Option<f64>, digits: usize) -> String {
-    number.map_or_else(|| "-".to_owned(), |number| format!("{number:.digits$}"))
 }

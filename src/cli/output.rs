@@ -61,6 +61,11 @@ pub(super) fn aligned(rows: &[Vec<String>], right: impl Fn(usize) -> bool) -> Ve
     rows.iter().map(line).collect()
 }
 
+/// A number with `digits` decimals; a dash for `None`.
+pub(super) fn shown(number: Option<f64>, digits: usize) -> String {
+    number.map_or_else(|| "-".to_owned(), |number| format!("{number:.digits$}"))
+}
+
 /// Writes one JSON value on one line.
 pub(super) fn write_json(value: &impl Serialize) -> Result<()> {
     line(serde_json::to_string(value).context("cannot write JSON")?)

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::bench::{CostRow, DRAFT_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST};
 use crate::decode::MethodSpec;
@@ -28,7 +28,7 @@ pub fn write_costs(folder: &Path, drafter: &str) -> Result<PathBuf> {
     let with_model = MethodSpec { drafter: drafter.to_owned(), ..MethodSpec::default() };
     let rows = fitted(&plain, &drafted, with_model.needs_draft_model());
     let file = folder.join(format!("fitted-costs-{drafter}.csv"));
-    write_csv(&file, &rows).with_context(|| format!("cannot write {}", file.display()))?;
+    write_csv(&file, &rows)?;
     Ok(file)
 }
 

@@ -32,16 +32,17 @@ class Run(Mapping[str, Any]):
 
     The names are those of the CSV files: `summary`, `survival`, `rounds`, `positions`,
     `generations`, `blocks`, …; `texts` is `generations.jsonl`. docs/metrics.md defines every
-    column. Generations and blocks that another attempt superseded are left out. Rows of long tables,
-    and those of packed runs, are in Parquet files (`rounds-00001.parquet`, …), for which pandas
-    needs pyarrow.
+    column. Generations and blocks that another attempt superseded are left out. Rows of long
+    tables, and those of packed runs, are in Parquet files (`rounds-00001.parquet`, …), for which
+    pandas needs pyarrow.
     """
 
     def __init__(self, path: Path, frames: str, superseded: bool) -> None:
         self.path = path
         self._frames = importlib.import_module(frames)
         self._superseded = superseded
-        self._files = {_stem(file): file for file in sorted(path.glob("*.csv*"))}
+        self._files: dict[str, Optional[Path]] = {}
+        self._files |= {_stem(file): file for file in sorted(path.glob("*.csv*"))}
         self._segments = _segments(path)
         generations = _file(path, "generations.jsonl")
         if generations is not None or "texts" in self._segments:

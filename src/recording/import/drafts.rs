@@ -70,9 +70,11 @@ fn log(drafter: usize, number: usize, most: usize, own: LoggedRounds) -> Result<
     };
     let rounds = own.rounds.into_iter().map(round).collect::<Vec<_>>();
     let (last, before) = (&rounds[rounds.len() - 1], &rounds[..rounds.len() - 1]);
-    let before = before.iter().map(|round| round.accepted + 1).sum::<usize>();
+    let with_bonus = |round: &LoggedRound| round.accepted.saturating_add(1);
+    let before = before.iter().map(with_bonus).fold(0, usize::saturating_add);
     // Programs count the tokens of a completion without those after its end, or not at all.
-    let tokens = if own.tokens > before { own.tokens } else { before + last.accepted + 1 };
+    let tokens =
+        if own.tokens > before { own.tokens } else { before.saturating_add(with_bonus(last)) };
     let named = !own.prompt.is_empty();
     Ok(TapeLog {
         drafter,
