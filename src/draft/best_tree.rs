@@ -62,6 +62,19 @@ pub(super) fn best_tree(by_rank: &[f64], nodes: usize, depth: usize) -> Vec<Plan
 mod tests {
     use super::*;
 
+    /// The largest expected number of accepted tokens with `nodes` nodes below a node,
+    /// by trying every way to distribute them among the ranks.
+    fn best_by_sharing(by_rank: &[f64], rank: usize, nodes: usize, depth: usize) -> f64 {
+        if rank == by_rank.len() || nodes == 0 || depth == 0 {
+            return 0.0;
+        }
+        let with = |k: usize| {
+            let child = by_rank[rank] * (1.0 + best_by_sharing(by_rank, 0, k - 1, depth - 1));
+            child + best_by_sharing(by_rank, rank + 1, nodes - k, depth)
+        };
+        (1..=nodes).map(with).fold(0.0, f64::max)
+    }
+
     #[test]
     fn ties_between_nodes_go_to_the_older_one() {
         let parents = |by_rank: &[f64], depth| {
@@ -71,5 +84,20 @@ mod tests {
         assert_eq!(parents(&[0.5, 0.5], 9), [&[None, None], &levels[..]].concat());
         // A sibling that is never kept is not proposed.
         assert_eq!(parents(&[0.5, 0.0], 2), [None, Some(0)]);
+    }
+
+    #[test]
+    fn best_first_growth_matches_the_brute_force_optimum() {
+        for by_rank in [&[0.6, 0.2, 0.1][..], &[0.9, 0.05], &[0.5, 0.5], &[0.3, 0.3, 0.3, 0.1]] {
+            for nodes in 0..9 {
+                for depth in 1..5 {
+                    let tree = best_tree(by_rank, nodes, depth);
+                    let value = tree.iter().map(|node| node.value).sum::<f64>();
+                    let best = best_by_sharing(by_rank, 0, nodes, depth);
+                    // Sums of at most 8 products of at most 5 factors.
+                    assert!((value - best).abs() < 1e-14, "{by_rank:?} {nodes} {depth}");
+                }
+            }
+        }
     }
 }

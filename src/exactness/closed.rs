@@ -79,6 +79,29 @@ impl ChainCase<'_> {
         Ok(1.0 + self.walk(self.prompt.to_vec(), k, rule, 1.0, eos)?)
     }
 
+    /// The largest E\[accepted\] that any exact verifier of one sampled chain
+    /// can reach: `Σ_i Σ_x min(Π p, Π q)` over the prefixes of length `i`
+    /// (Sun et al. 2024, arXiv 2403.10444).
+    ///
+    /// # Errors
+    /// If a sampler leaves no token at some context.
+    pub fn accepted_bound(&self, k: usize) -> Result<f64, Error> {
+        let mut level = BTreeMap::from([(self.prompt.to_vec(), (1.0, 1.0))]);
+        let mut bound = 0.0;
+        for _ in 0..k {
+            let mut next = BTreeMap::new();
+            for (sequence, (p_sequence, q_sequence)) in &level {
+                for (token, p, q) in self.drafted(sequence)? {
+                    let sequence = [&sequence[..], &[token]].concat();
+                    next.insert(sequence, (p_sequence * p, q_sequence * q));
+                }
+            }
+            bound += next.values().map(|(p, q): &(f64, f64)| p.min(*q)).sum::<f64>();
+            level = next;
+        }
+        Ok(bound)
+    }
+
     /// The expected number of accepted tokens before the first of `ends`.
     fn walk(
         &self,
@@ -91,18 +114,25 @@ impl ChainCase<'_> {
         if k == 0 || w == 0.0 {
             return Ok(0.0);
         }
-        let prompt_len = self.prompt.len();
-        let target = row(self.target, self.target_sampler, prompt_len, &sequence)?;
-        let target = target.into_iter().collect::<BTreeMap<_, _>>();
         let mut expected = 0.0;
-        for (token, q) in row(self.draft, self.draft_sampler, prompt_len, &sequence)? {
+        for (token, p, q) in self.drafted(&sequence)? {
             if ends.contains(&token) {
                 continue;
             }
-            let w = rule.kept(w, target.get(&token).copied().unwrap_or(0.0), q);
+            let w = rule.kept(w, p, q);
             let sequence = [&sequence[..], &[token]].concat();
             expected += q * (w + self.walk(sequence, k - 1, rule, w, ends)?);
         }
         Ok(expected)
+    }
+
+    /// The tokens that can be drafted after a sequence, each with its p and q.
+    fn drafted(&self, sequence: &[Token]) -> Result<Vec<(Token, f64, f64)>, Error> {
+        let prompt_len = self.prompt.len();
+        let target = row(self.target, self.target_sampler, prompt_len, sequence)?;
+        let target = target.into_iter().collect::<BTreeMap<_, _>>();
+        let p = |token| target.get(&token).copied().unwrap_or(0.0);
+        let draft = row(self.draft, self.draft_sampler, prompt_len, sequence)?;
+        Ok(draft.into_iter().map(|(token, q)| (token, p(token), q)).collect())
     }
 }

@@ -139,8 +139,17 @@ fn the_first_round_emits_one_token_more_than_it_accepts() {
             let expected = setup.chain().expected_accepted(rule, 2).unwrap();
             near(tally.first_accepted, expected);
             near(tally.first_emitted, tally.first_accepted + 1.0);
+            assert!(expected <= setup.chain().accepted_bound(2).unwrap() + 1e-12);
         }
     }
+}
+
+#[test]
+fn the_acceptance_bound_sums_overlaps_of_joint_distributions() {
+    // Two drafted tokens at 1/3 and 2/3: 2/3 + (1/9 + 2/9 + 2/9 + 1/9) = 12/9.
+    near(setup("thirds", "rejection", "model", 2).chain().accepted_bound(2).unwrap(), 12.0 / 9.0);
+    // If the distributions are equal, everything can be kept.
+    near(setup("equal", "rejection", "model", 3).chain().accepted_bound(3).unwrap(), 3.0);
 }
 
 #[test]
