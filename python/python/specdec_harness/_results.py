@@ -84,16 +84,15 @@ class Run(Mapping[str, Any]):
 
     def _table(self, name: str) -> Any:
         parts = [self._columns(file) for file in self._segments.get(name, [])]
-        like = parts[-1] if parts else None
         file = self._files[name]
-        rest = like.head(0) if file is None else self._frame(file, name == "texts", like)
-        if like is None:
-            return rest
-        # A run that was killed between two steps has the rows of its last segment twice.
-        if len(rest) and _first(rest) == _first(like):
-            rest = rest[len(like) :]
-        if len(rest):
-            parts.append(rest)
+        if file is not None:
+            last = parts[-1] if parts else None
+            rest = self._frame(file, name == "texts", last)
+            # A run that was killed between two steps has the rows of its last segment twice.
+            if last is not None and len(rest) and _first(rest) == _first(last):
+                rest = rest[len(last) :]
+            if last is None or len(rest):
+                parts.append(rest)
         library = self._frames
         if library.__name__ == "polars":
             return library.concat(parts)
