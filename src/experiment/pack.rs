@@ -43,14 +43,16 @@ pub fn pack_run(folder: &Path) -> Result<()> {
 /// Moves all rows of the text to a new segment. They are of a kind that has columns.
 pub(super) fn pack<R: RawRow>(folder: &Path) -> Result<()> {
     let segment = next_segment::<R>(folder)?;
-    let moved = write_segment(&segment, |out| {
+    write_segment(&segment, |out| {
         each_unpacked_row(folder, |row: R| out.row(row).with_context(|| cannot_write(&segment)))?;
         Ok(())
     })?;
+    // A crash may have left rows in the text that an earlier segment holds.
+    let packed = !segments::<R>(folder)?.is_empty();
     let file = folder.join(R::FILE);
-    if moved && R::is_json() {
+    if packed && R::is_json() {
         remove(&file)?;
-    } else if moved || R::NEEDED {
+    } else if packed || R::NEEDED {
         write_whole(&file, &text_of::<R>(&[], true)?)?;
     }
     remove(&compressed(&file))
@@ -70,20 +72,18 @@ fn remove(file: &Path) -> Result<()> {
 type PartialSegment<'a, R> = SegmentWriter<R, Replacement<'a>>;
 
 /// Writes a segment, whole or not at all, with the rows that `fill` gives it. Without rows
-/// there is none; returns whether there are any.
+/// there is none.
 pub(super) fn write_segment<R: RawRow>(
     segment: &Path,
     fill: impl FnOnce(&mut PartialSegment<'_, R>) -> Result<()>,
-) -> Result<bool> {
+) -> Result<()> {
     let cannot = || cannot_write(segment);
     let mut out = SegmentWriter::new(Replacement::begin(segment)?).with_context(cannot)?;
     fill(&mut out)?;
     if out.is_empty() {
-        remove(segment)?;
-        return Ok(false);
+        return remove(segment);
     }
-    out.end().with_context(cannot)?.commit()?;
-    Ok(true)
+    out.end().with_context(cannot)?.commit()
 }
 
 /// Replaces segments that cannot be read by what can be read of them; the blocks that lack

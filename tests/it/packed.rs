@@ -99,7 +99,7 @@ fn a_packed_run_is_reported_as_before() {
         names.map(|name| run.read(name))
     };
     let before = report(&[]);
-    let text = run.read("generations.csv");
+    let (text, traces) = (run.read("generations.csv"), run.read("traces.jsonl"));
     let (mut gzip, file) = (GzEncoder::new(Vec::new(), Compression::fast()), "generations.csv.gz");
     gzip.write_all(&text).unwrap();
     fs::write(run.folder.join(file), gzip.finish().unwrap()).unwrap();
@@ -122,8 +122,10 @@ fn a_packed_run_is_reported_as_before() {
 
     // Killed between the two steps: the rows of the segment stand in the text, too.
     fs::write(run.folder.join("generations.csv"), &text).unwrap();
+    fs::write(run.folder.join("traces.jsonl"), &traces).unwrap();
     assert!(report(&["--pack"]) == before);
     assert_eq!(packed(), [1; 5]);
+    assert!(!run.folder.join("traces.jsonl").exists());
 
     run.reopen();
     let output = specdec(&["report", run.folder.to_str().unwrap(), "--pack"]).output().unwrap();
