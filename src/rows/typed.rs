@@ -241,8 +241,7 @@ mod tests {
         assert_eq!(names(POSITION), columns::<PositionRow>());
         assert_eq!(names(GENERATION), columns::<GenerationRow>());
         assert_eq!(names(TRACE), columns::<TraceRow>());
-        // Only rows of beam searches have the last field.
-        assert_eq!(names(TEXT), [columns::<TextRow>(), &["beam"]].concat());
+        assert_eq!(names(TEXT), columns::<TextRow>());
         let optional = ROUND.iter().filter(|column| column.is_optional());
         let optional = optional.map(|column| column.name).collect::<Vec<_>>();
         assert_eq!(optional, ["ceiling_sum", "tv_sum"]);
