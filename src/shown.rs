@@ -31,6 +31,17 @@ pub fn count(n: usize, thing: &str) -> String {
     format!("{n} {thing}{end}")
 }
 
+/// A number with five significant digits, or all digits of a larger one, without closing zeros.
+pub fn exact(value: f64) -> String {
+    let digits = if value == 0.0 { 1 } else { value.abs().log10().floor() as i32 + 1 };
+    let decimals = usize::try_from(5 - digits).unwrap_or(0).min(12);
+    let text = format!("{value:.decimals$}");
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// An e-value, given its log₁₀.
 pub fn e_value(log10: f64) -> String {
     if log10 < 4.0 { format!("e = {:.1}", 10f64.powf(log10)) } else { format!("e = 10^{log10:.0}") }

@@ -1,6 +1,7 @@
 //! The values that readers of a page can point at, in words.
 
 use super::style::CanvasPoint;
+use crate::shown::exact;
 
 /// A value that readers can point at.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,15 +39,4 @@ pub(super) fn measured(name: &str, value: f64, interval: Option<(f64, f64)>) -> 
 
 pub(super) fn predicted(value: f64) -> String {
     format!("predicted: {}", exact(value))
-}
-
-/// A number with five significant digits, or all digits of a larger one.
-fn exact(value: f64) -> String {
-    let digits = if value == 0.0 { 1 } else { value.abs().log10().floor() as i32 + 1 };
-    let decimals = usize::try_from(5 - digits).unwrap_or(0).min(12);
-    let text = format!("{value:.decimals$}");
-    if !text.contains('.') {
-        return text;
-    }
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

@@ -2,7 +2,7 @@
 
 use super::cells::PageCells;
 use crate::report::document::{DocBlock, DocCell, DocFigure, DocTable, Inline, Prose, Tone};
-use crate::shown::html;
+use crate::shown::{exact, html};
 
 /// Cells with more characters than this may be wrapped.
 const LONG: usize = 60;
@@ -133,19 +133,8 @@ fn field(cell: &DocCell, numbers: bool) -> String {
         classes => format!(" class=\"{classes}\""),
     };
     // A count is its own exact value.
-    let exact = cell.value.map(digits).filter(|exact| *exact != text);
-    let exact = exact.map_or_else(String::new, |exact| format!(" data-v=\"{exact}\""));
-    let ends = cell.ends.map(|(lo, hi)| format!(" data-i=\"{}, {}\"", digits(lo), digits(hi)));
-    format!("<td{class}{exact}{}>{}</td>", ends.unwrap_or_default(), html(&text))
-}
-
-/// A number with six significant digits.
-fn digits(value: f64) -> String {
-    let size = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
-    let decimals = (5.0 - size).clamp(0.0, 15.0) as usize;
-    let text = format!("{value:.decimals$}");
-    match text.contains('.') {
-        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
-        false => text,
-    }
+    let value = cell.value.map(exact).filter(|value| *value != text);
+    let value = value.map_or_else(String::new, |value| format!(" data-v=\"{value}\""));
+    let ends = cell.ends.map(|(lo, hi)| format!(" data-i=\"{}, {}\"", exact(lo), exact(hi)));
+    format!("<td{class}{value}{}>{}</td>", ends.unwrap_or_default(), html(&text))
 }
