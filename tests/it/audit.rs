@@ -230,21 +230,17 @@ const SHOWN: [&str; 7] = [
 /// continues after a rejected token, or never ends with a bonus token.
 #[test]
 fn a_bug_is_refuted() {
-    const AUDITS: u64 = 20;
-    let refute = |bug: &str| {
+    let refute = |bug| {
         let (log, winner, tokens) = audited(&sequences(bug, 60_000, 7), true);
-        let own = log + (BUGS.len() as f64).ln();
         assert_eq!(winner, bug);
-        let most = 3.0 * (1e3 * BUGS.len() as f64).ln() / (own / tokens as f64);
-        let refutes =
-            |seed: &u64| audited(&sequences(bug, most as usize, 100 + seed), true).0 > 1e3_f64.ln();
-        let refuted = (0..AUDITS).filter(refutes).count() as u64;
-        assert!(refuted >= AUDITS * 9 / 10, "{bug}: {refuted} of {AUDITS}, {most} tokens");
+        let (bets, tokens) = (BUGS.len() as f64, tokens as f64);
+        let most = 3.0 * (1e3 * bets).ln() * tokens / (log + bets.ln());
+        let best = |seed: u64| audited(&sequences(bug, most as usize, seed), true).0;
+        let refuted = (100..120).filter(|&seed| best(seed) > 1e3_f64.ln()).count();
+        assert!(refuted >= 18, "{bug}: {refuted} of 20, {most} tokens");
     };
     std::thread::scope(|scope| {
-        for bug in SHOWN {
-            scope.spawn(|| refute(bug));
-        }
+        SHOWN.map(|bug| scope.spawn(move || refute(bug))).map(|test| test.join().unwrap());
     });
 }
 
@@ -253,8 +249,7 @@ fn a_bug_is_refuted() {
 /// Catches: a bet that cannot lose.
 #[test]
 fn exact_completions_are_seldom_refuted() {
-    let audits = std::env::var("SPECDEC_EXACT_AUDITS").ok().and_then(|n| n.parse().ok());
-    let audits = audits.unwrap_or(1_000);
+    let audits = std::env::var("SPECDEC_EXACT_AUDITS").map_or(1_000, |n| n.parse().unwrap());
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let refuted = |first: u64| {
         let own = (first..audits).step_by(threads as usize);
