@@ -239,9 +239,7 @@ fn a_bug_is_refuted() {
         let refuted = (100..120).filter(|&seed| best(seed) > 1e3_f64.ln()).count();
         assert!(refuted >= 18, "{bug}: {refuted} of 20, {most} tokens");
     };
-    std::thread::scope(|scope| {
-        SHOWN.map(|bug| scope.spawn(move || refute(bug))).map(|test| test.join().unwrap());
-    });
+    std::thread::scope(|scope| _ = SHOWN.map(|bug| scope.spawn(move || refute(bug))));
 }
 
 /// Exact completions are refuted no more often than the level says. `SPECDEC_EXACT_AUDITS` sets
