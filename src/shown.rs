@@ -31,10 +31,10 @@ pub fn count(n: usize, thing: &str) -> String {
     format!("{n} {thing}{end}")
 }
 
-/// A number with five significant digits, or all digits of a larger one, without closing zeros.
+/// A number with six significant digits, or all digits of a larger one, without closing zeros.
 pub fn exact(value: f64) -> String {
     let digits = if value == 0.0 { 1 } else { value.abs().log10().floor() as i32 + 1 };
-    let decimals = usize::try_from(5 - digits).unwrap_or(0).min(12);
+    let decimals = usize::try_from(6 - digits).unwrap_or(0).min(15);
     let text = format!("{value:.decimals$}");
     if !text.contains('.') {
         return text;

@@ -94,9 +94,9 @@ fn the_page_has_the_digits_behind_the_numbers() {
         let two = shown.contains(", ") && !shown.contains('[');
         let Some(word) = (if two { words.next_back() } else { words.next() }) else { continue };
         let decimals = word.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-        // Each is exact to half of its last digit, and has at most four or five of them.
+        // Six digits are exact to the last one, and the text to half of its own.
         let unit = 0.1_f64.powi(decimals as i32);
-        assert!((word.parse::<f64>().unwrap() - exact).abs() <= 0.551 * unit, "{cell}");
+        assert!((word.parse::<f64>().unwrap() - exact).abs() <= 0.501 * unit, "{cell}");
         seen += 1;
     }
     assert!(seen > 100, "only {seen} cells have an exact value");

@@ -209,3 +209,12 @@ fn results_of_a_file_named_by_dots_stay_in_the_output_folder() {
         fs::remove_dir_all(&out).unwrap();
     }
 }
+
+/// Catches: a digit is cut instead of rounded; whole numbers lose their zeros.
+#[test]
+fn numbers_have_six_digits_or_all_of_a_larger_one() {
+    let found =
+        [0.0, 1.0, -0.5, 0.123_456_7, 999_999.5, 12_345_678.9, 1500.0, 1e-9].map(shown::exact);
+    let expected = ["0", "1", "-0.5", "0.123457", "1000000", "12345679", "1500", "0.000000001"];
+    assert_eq!(found, expected);
+}
