@@ -70,11 +70,14 @@ pub struct RoundEvent<'a> {
     pub logits: &'a [Logits],
     /// The target's processed distributions, in the same rows.
     pub targets: &'a [Dist],
-    /// The verifier's decision.
+    /// The verifier's decision, without accepted tokens behind the end of the completion.
     pub verdict: &'a Verdict,
+    /// Number of tokens that the verifier accepted, those behind the end included.
+    pub accepted_raw: usize,
     /// The committed tokens, after any cut.
     pub emitted: &'a [Token],
-    /// Whether a stop condition cut the round short of accepted + 1 tokens.
+    /// Whether a stop condition cut the round short of `accepted_raw + 1` tokens. The last token of
+    /// the path then ends the completion, and nothing after it counts.
     pub truncated: bool,
     /// Number of passes of the drafter's model.
     pub draft_forwards: usize,
@@ -85,12 +88,20 @@ pub struct RoundEvent<'a> {
 }
 
 impl RoundEvent<'_> {
+    /// The context (`None`) and the accepted nodes, without the one that ends the completion.
+    fn places(&self) -> impl Iterator<Item = Option<NodeId>> {
+        let path = &self.verdict.path;
+        let open = path.len() - usize::from(self.truncated);
+        [None].into_iter().chain(path[..open].iter().copied().map(Some))
+    }
+
     /// The nodes that the verifier decided on: the children of the context and of every accepted
-    /// node, up to and including the accepted child, or all children if none was accepted.
+    /// node, up to and including the accepted child, or all children if none was accepted. Those
+    /// behind the end of the completion do not count.
     pub fn reached(&self) -> Vec<NodeId> {
         let path = &self.verdict.path;
         let mut reached = Vec::new();
-        for (step, at) in [None].into_iter().chain(path.iter().copied().map(Some)).enumerate() {
+        for (step, at) in self.places().enumerate() {
             for child in self.draft.children(at) {
                 reached.push(child);
                 if path.get(step) == Some(&child) {
@@ -102,12 +113,9 @@ impl RoundEvent<'_> {
     }
 
     /// The nodes at which the verifier decided on children: the context (`None`) and the accepted
-    /// nodes, if they have children.
+    /// nodes, if they have children. Those behind the end of the completion do not count.
     pub fn forks(&self) -> Vec<Option<NodeId>> {
-        let path = self.verdict.path.iter().copied().map(Some);
-        let mut forks = [None].into_iter().chain(path).collect::<Vec<_>>();
-        forks.retain(|&at| self.draft.children(at).next().is_some());
-        forks
+        self.places().filter(|&at| self.draft.children(at).next().is_some()).collect()
     }
 
     /// The target's distribution after a node, or after the context.

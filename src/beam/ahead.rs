@@ -162,6 +162,8 @@ impl<'a> Passes<'a> {
             context: &beam.context,
             prompt_len: self.prompt_len,
             vocab: self.target.info().vocab,
+            // What beams do with an end token is decided from the target's rows.
+            ends: &[],
             limit: room.min(slot.length.max_depth()),
             length: &mut *slot.length,
             coupling: None,

@@ -234,6 +234,7 @@ impl<'a> Generation<'a> {
             context: &self.tokens,
             prompt_len: self.prompt_len,
             vocab: self.vocab,
+            ends: &self.stop.eos,
             limit: self.past().room.min(self.method.length.max_depth()),
             length: &mut *self.method.length,
             coupling: self.method.verifier.coupling(),
@@ -292,11 +293,12 @@ impl<'a> Generation<'a> {
         self.method.verifier.verify(&proposal.draft, &evaluated.targets, chance)
     }
 
-    /// Commits the accepted tokens and the next one, up to the first stop.
+    /// Commits the accepted tokens and the next one, up to the first stop; accepted tokens after it
+    /// leave the verdict.
     ///
     /// # Errors
     /// If a token cannot be turned into text.
-    pub fn apply(&mut self, proposal: &Proposal, verdict: Verdict) -> Result<Outcome, Error> {
+    pub fn apply(&mut self, proposal: &Proposal, mut verdict: Verdict) -> Result<Outcome, Error> {
         let before = self.tokens.len();
         let accepted = verdict.path.iter().map(|&id| proposal.draft.node(id).token);
         let round = accepted.chain([verdict.next]).collect::<Vec<_>>();
@@ -311,8 +313,11 @@ impl<'a> Generation<'a> {
                 break;
             }
         }
-        let truncated = self.tokens.len() - before < round.len();
-        Ok(Outcome { verdict, before, truncated, times: RoundTimes::default(), batch: 1 })
+        let emitted = self.tokens.len() - before;
+        let (accepted_raw, truncated) = (verdict.path.len(), emitted < round.len());
+        verdict.path.truncate(emitted);
+        let times = RoundTimes::default();
+        Ok(Outcome { verdict, accepted_raw, before, truncated, times, batch: 1 })
     }
 
     /// Reports the round to the drafter and the length policy.

@@ -26,7 +26,10 @@ pub struct Evaluated {
 /// A committed round.
 #[derive(Debug)]
 pub struct Outcome {
+    /// The verdict up to the end of the completion, and the number of tokens accepted before that
+    /// cut.
     pub(super) verdict: Verdict,
+    pub(super) accepted_raw: usize,
     pub(super) before: usize,
     pub(super) truncated: bool,
     /// The time of the round by phase; filled in by the driver.
@@ -52,6 +55,7 @@ impl Outcome {
             logits: &evaluated.logits,
             targets: &evaluated.targets,
             verdict: &self.verdict,
+            accepted_raw: self.accepted_raw,
             emitted,
             truncated: self.truncated,
             draft_forwards: proposal.forwards,

@@ -105,6 +105,8 @@ pub struct Round<'a, 'r> {
     pub prompt_len: usize,
     /// Number of tokens in the vocabulary.
     pub vocab: usize,
+    /// The tokens that end the completion; nothing is drafted after them.
+    pub ends: &'r [Token],
     /// The maximum depth of the draft: the policy's, or less if fewer tokens may still be emitted.
     pub limit: usize,
     /// The draft length policy, consulted before each further level.
@@ -125,7 +127,16 @@ pub struct Round<'a, 'r> {
 impl Round<'_, '_> {
     /// Whether to draft one level below the deepest one of `draft`.
     pub fn go_deeper(&mut self, draft: &Draft) -> bool {
-        draft.depth() < self.limit && self.length.go_deeper(draft)
+        let depth = draft.depth();
+        let mut deepest = (0..draft.len()).rev().filter(|&id| draft.node(id).depth == depth);
+        depth < self.limit
+            && (depth == 0 || deepest.any(|id| self.is_open(draft, id)))
+            && self.length.go_deeper(draft)
+    }
+
+    /// Whether a node may have children: its token does not end the completion.
+    pub(crate) fn is_open(&self, draft: &Draft, node: NodeId) -> bool {
+        !self.ends.contains(&draft.node(node).token)
     }
 
     /// Drafts a copy of the context from position `next` on. Past its end, it continues with the

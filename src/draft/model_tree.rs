@@ -119,7 +119,8 @@ impl<'a> Drafter<'a> for ModelTree<'a> {
                 for (&parent, prediction) in level.iter().zip(&predictions) {
                     round.grow(&mut draft, (parent, prediction), (self.siblings, children));
                 }
-                level = (known..draft.len()).map(Some).collect();
+                let open = (known..draft.len()).filter(|&id| round.is_open(&draft, id));
+                level = open.map(Some).collect();
             }
             Ok(draft)
         })

@@ -74,7 +74,8 @@ impl<'a> Drafter<'a> for TokenRecycling {
                         draft.certain(parent, token);
                     }
                 }
-                level = (known..draft.len()).map(Some).collect();
+                let open = (known..draft.len()).filter(|&id| round.is_open(&draft, id));
+                level = open.map(Some).collect();
             }
             Ok(draft)
         })

@@ -68,7 +68,8 @@ impl<'a> Drafter<'a> for TreeConfidence<'a> {
                     let value = parent.map_or(1.0, |id| values[id]);
                     self.expand(&mut grown, &mut values, (parent, value), &prediction.belief);
                 }
-                let mut next = (known..grown.len()).collect::<Vec<_>>();
+                let open = (known..grown.len()).filter(|&id| round.is_open(&grown, id));
+                let mut next = open.collect::<Vec<_>>();
                 next.sort_by(|&a, &b| f64::total_cmp(&values[b], &values[a]));
                 next.truncate(self.width);
                 next.sort_unstable();

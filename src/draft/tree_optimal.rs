@@ -156,10 +156,11 @@ impl<'a> Drafter<'a> for TreeOptimal<'a> {
             while round.go_deeper(&draft) && tree.iter().any(|node| node.depth == depth) {
                 let level = tree.iter().enumerate().filter(|(_, node)| node.depth == depth);
                 // The draft nodes of the parents, with the nodes planned below each. A node
-                // whose parent could not be drawn is left out.
+                // whose parent could not be drawn, or ends the completion, is left out.
                 let mut below = BTreeMap::<Option<NodeId>, Vec<usize>>::new();
                 for (id, node) in level {
-                    let place = node.parent.map(|parent| places[parent]);
+                    let open = |at: &NodeId| round.is_open(&draft, *at);
+                    let place = node.parent.map(|parent| places[parent].filter(open));
                     if let Some(at) = place.map_or(Some(None), |place| place.map(Some)) {
                         below.entry(at).or_default().push(id);
                     }

@@ -10,6 +10,7 @@ use super::goal::Goal;
 use super::point::SweepPoint;
 use crate::beam::BeamSettings;
 use crate::decode::MethodSpec;
+use crate::distribution::Token;
 use crate::model::{CacheDtype, Vocabulary, hex};
 
 /// One point of a sweep.
@@ -85,10 +86,17 @@ pub struct PlannedModel {
     /// Which of its tokens a draft model proposes, if not all.
     #[serde(default, skip_serializing_if = "Vocabulary::is_same")]
     pub vocabulary: Vocabulary,
+    /// Its end-of-text tokens; unknown before format 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eos: Option<Vec<Token>>,
 }
 
-/// Version of the row format. Only a build that writes the same rows can resume a run.
-pub const FORMAT: u32 = 2;
+/// Version of the row format. Only a run with the same version can be continued or merged.
+pub const FORMAT: u32 = 3;
+
+/// The earliest version that can be read. Its rounds count accepted tokens behind the end of a
+/// completion, too.
+pub const OLDEST_FORMAT: u32 = 2;
 
 /// `plan.toml`: everything that is decided before the first token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

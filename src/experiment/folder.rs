@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::blocks::Places;
-use super::cell::{FORMAT, Plan};
+use super::cell::{FORMAT, OLDEST_FORMAT, Plan};
 use super::files::{PARTIAL, cannot_write, sync_folder, write_whole};
 use super::headers::ensure_headers;
 use super::keep::keep;
@@ -324,10 +324,10 @@ pub fn read_plan(folder: &Path) -> Result<Plan> {
     let table: toml::Table =
         text.parse().map_err(|_| anyhow!("{} is damaged: it is not TOML", file.display()))?;
     let format = table.get("format").and_then(toml::Value::as_integer).unwrap_or(1);
-    if format != i64::from(FORMAT) {
+    if !(i64::from(OLDEST_FORMAT)..=i64::from(FORMAT)).contains(&format) {
         bail!(
-            "{} has rows of format {format}, but this version of specdec reads and writes format \
-             {FORMAT}: use the version that made them",
+            "{} has rows of format {format}, but this version of specdec reads formats \
+             {OLDEST_FORMAT} to {FORMAT}: use the version that made them",
             folder.display()
         );
     }

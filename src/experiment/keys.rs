@@ -93,8 +93,9 @@ pub(super) const KEYS: &[Key] = &[
     key(
         "ignore_eos",
         KeyKind::Flag,
-        Some("true"),
-        "treat end-of-text tokens like any other token, so that all texts have the same length",
+        Some("false"),
+        "treat end-of-text tokens like any other token, so that all texts have the same length; \
+         what follows them counts, although nobody would read it",
     ),
     key(
         "special_tokens",

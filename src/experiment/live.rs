@@ -15,7 +15,7 @@ pub(super) struct Live {
 impl Live {
     pub(super) fn add(&mut self, done: &FinishedGeneration) {
         self.proposed += done.rounds.iter().map(|r| r.proposed).sum::<usize>();
-        self.accepted += done.rounds.iter().map(|r| r.accepted).sum::<usize>();
+        self.accepted += done.rounds.iter().map(|r| r.kept()).sum::<usize>();
         self.tokens += done.row.new_tokens;
         self.micros += done.row.decode_us;
     }

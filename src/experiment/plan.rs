@@ -205,5 +205,6 @@ fn planned(name: &str, info: &ModelInfo) -> PlannedModel {
         kv_cache_dtype: info.cache_dtype,
         device: Some(info.device.clone()).filter(|device| device != CPU),
         vocabulary: Vocabulary::Same,
+        eos: Some(info.eos.clone()),
     }
 }

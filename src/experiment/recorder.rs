@@ -122,6 +122,7 @@ impl Observer for Recorder<'_> {
             target_us: micros(times.target),
             verify_us: micros(times.verify),
             other_us: micros(times.other),
+            accepted_raw: Some(event.accepted_raw),
         });
         if self.trace {
             let rows = self.positions_of(event);

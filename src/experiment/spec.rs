@@ -38,7 +38,7 @@ pub struct Spec {
     pub warmup: u32,
     /// Treat end-of-text tokens as ordinary tokens, so that all texts have the same
     /// length.
-    #[serde(default = "yes")]
+    #[serde(default)]
     pub ignore_eos: bool,
     /// Turn strings in prompts that name control tokens into these tokens.
     #[serde(default)]

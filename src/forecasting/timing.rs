@@ -71,7 +71,11 @@ impl Costed<'_> {
                 let place = (setting.context.unwrap_or(prompt + at), setting.batch);
                 time.plain += self.table.round(DraftedRound::PLAIN, place);
                 if begins > 0.0 {
-                    time.drafted += begins * self.table.round(round(at), place);
+                    let (whole, left) = (round(at), found.begins.len() - at);
+                    let (tokens, passes) = (whole.tokens.min(left), whole.passes.min(left));
+                    let ended = DraftedRound { tokens, passes };
+                    time.drafted += (begins - found.ends[at]) * self.table.round(whole, place)
+                        + found.ends[at] * self.table.round(ended, place);
                 }
             }
             time

@@ -151,12 +151,13 @@ impl Scoring<'_> {
         let samplers = models.iter().map(|(d, _)| Sampler::new(draft_sampling(target, &d.params)));
         let samplers = samplers.collect::<Result<Vec<_>, _>>()?;
         let scored = teachers.scored(samplers, target, sequence).with_context(place)?;
+        let ends = &if others.is_empty() { Vec::new() } else { tape.ends() };
         let mut lines = Vec::new();
         for (&(_, &drafter), score) in models.iter().zip(scored) {
             lines.push(TapeScore { drafter, sequence: number, ..score });
         }
         for (described, &drafter) in others {
-            let starts = self.starts(described, target, tape.header.target.vocab, sequence);
+            let starts = self.starts(described, target, (tape.header.target.vocab, ends), sequence);
             let starts = Some(starts.with_context(place)?);
             lines.push(TapeScore { drafter, sequence: number, starts, ..TapeScore::default() });
         }
@@ -168,11 +169,11 @@ impl Scoring<'_> {
         &self,
         drafter: &TapeDrafter,
         target: SamplingParams,
-        vocab: usize,
+        tokens: (usize, &[Token]),
         sequence: &TapeSequence,
     ) -> Result<Vec<DraftStart>, Error> {
         let method = spec(drafter, target).build_with(self.tools)?;
-        draft_starts(method, vocab, sequence, drafter.most.unwrap_or_default())
+        draft_starts(method, tokens, sequence, drafter.most.unwrap_or_default())
     }
 }
 

@@ -167,10 +167,11 @@ fn first_wrong<const N: usize>(checks: [(bool, &'static str); N]) -> Option<&'st
 /// Whether the counts and times of a round are possible.
 fn is_sound(round: &RoundRow) -> bool {
     let times = [round.draft_us, round.target_us, round.verify_us, round.other_us];
-    round.accepted <= round.depth
+    round.raw() <= round.depth
         && round.depth <= round.proposed
         && round.reached <= round.proposed
         && round.emitted >= 1
-        && round.truncated == (round.emitted < round.accepted + 1)
+        && round.truncated == (round.emitted < round.raw() + 1)
+        && round.accepted_raw.is_none_or(|raw| round.accepted == raw.min(round.emitted))
         && times.into_iter().all(|us| us >= 0.0 && us.is_finite())
 }

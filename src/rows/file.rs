@@ -20,6 +20,9 @@ pub(crate) trait RawRow:
     /// The beginning of its segments' names; empty if its rows stay in text.
     const SEGMENT: &'static str;
 
+    /// Columns that files of earlier formats lack.
+    const ADDED: &'static [&'static str];
+
     /// Whether the file has JSON lines instead of CSV.
     fn is_json() -> bool {
         Self::FILE.ends_with(".jsonl")
@@ -46,11 +49,12 @@ pub(crate) trait PlacedRow: RawRow {
 }
 
 macro_rules! rows {
-    ($($row:ty: $file:literal, $needed:literal, $segment:literal, $typed:expr;)*) => {
+    ($($row:ty: $file:literal, $needed:literal, $segment:literal, $typed:expr $(, $added:literal)?;)*) => {
         $(impl RawRow for $row {
             const FILE: &'static str = $file;
             const NEEDED: bool = $needed;
             const SEGMENT: &'static str = $segment;
+            const ADDED: &'static [&'static str] = &[$($added)?];
 
             fn typed() -> &'static [TypedColumn<Self>] {
                 $typed
@@ -73,7 +77,7 @@ macro_rules! placed {
 }
 
 rows! {
-    RoundRow: "rounds.csv", true, "rounds", ROUND;
+    RoundRow: "rounds.csv", true, "rounds", ROUND, "accepted_raw";
     PositionRow: "positions.csv", false, "positions", POSITION;
     TextRow: "generations.jsonl", false, "texts", TEXT;
     TraceRow: "traces.jsonl", false, "traces", TRACE;

@@ -46,6 +46,21 @@ pub struct RoundRow {
     pub target_us: f64,
     pub verify_us: f64,
     pub other_us: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_raw: Option<usize>,
+}
+
+impl RoundRow {
+    /// Accepted tokens up to the end of the completion. Before format 3, `accepted` counts those
+    /// behind it, too.
+    pub fn kept(&self) -> usize {
+        self.accepted.min(self.emitted)
+    }
+
+    /// Tokens that the verifier accepted, those behind the end included.
+    pub fn raw(&self) -> usize {
+        self.accepted_raw.unwrap_or(self.accepted)
+    }
 }
 
 /// A row of `positions.csv`: one drafted token (only with `trace = true`).

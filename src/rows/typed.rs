@@ -170,6 +170,7 @@ typed! { ROUND, RoundRow:
     target_us Time,
     verify_us Time,
     other_us Time,
+    accepted_raw Whole,
 }
 
 typed! { POSITION, PositionRow:
@@ -244,7 +245,7 @@ mod tests {
         assert_eq!(names(TEXT), columns::<TextRow>());
         let optional = ROUND.iter().filter(|column| column.is_optional());
         let optional = optional.map(|column| column.name).collect::<Vec<_>>();
-        assert_eq!(optional, ["ceiling_sum", "tv_sum"]);
+        assert_eq!(optional, ["ceiling_sum", "tv_sum", "accepted_raw"]);
     }
 
     #[test]

@@ -5,15 +5,14 @@ use std::ops::AddAssign;
 use super::ratio;
 use crate::rows::RoundRow;
 
-/// Sums over rounds, from which the ratios follow. A truncated round counts all tokens that the
-/// verifier accepted, including those after the cut.
+/// Sums over rounds, from which the ratios follow. Nothing behind the end of a completion counts.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Acceptance {
     /// Rounds.
     pub rounds: usize,
     /// Drafted tokens.
     pub proposed: usize,
-    /// Accepted tokens before any cut.
+    /// Accepted tokens, up to the end of the completion.
     pub accepted: usize,
     /// Nodes, the context included, at which the verifier decided.
     pub forks: usize,
@@ -36,7 +35,7 @@ impl Acceptance {
             sums += Self {
                 rounds: 1,
                 proposed: round.proposed,
-                accepted: round.accepted,
+                accepted: round.kept(),
                 forks: round.forks,
                 overlap_sum: round.overlap_sum,
                 trees: usize::from(round.proposed > round.depth),
@@ -82,8 +81,8 @@ impl Acceptance {
         ratio(complete(self.distances)?, (self.accepted + self.rounds) as f64)
     }
 
-    /// τ = mean(accepted + 1): tokens per target pass before any cut, including the
-    /// correction or bonus.
+    /// τ = mean(accepted + 1): tokens per target pass, including the correction or bonus. The last
+    /// round counts as if the end of the completion had left room for it.
     pub fn block_efficiency(&self) -> Option<f64> {
         ratio((self.accepted + self.rounds) as f64, self.rounds as f64)
     }

@@ -65,7 +65,7 @@ impl RoundProgress {
             let mut emitted = 0;
             for round in sample.rounds.iter() {
                 let allowed = max_tokens.saturating_sub(emitted + 1).min(k);
-                let entered = allowed.min(round.accepted + 1);
+                let entered = allowed.min(round.entered());
                 counts.entered[..entered].iter_mut().for_each(|n| *n += 1);
                 let survived = round.accepted.min(entered);
                 counts.survived[..survived].iter_mut().for_each(|n| *n += 1);

@@ -12,10 +12,18 @@ pub struct CountedRound {
     pub proposed: usize,
     /// Depth of the draft: below `proposed` if it branches.
     pub depth: usize,
-    /// Accepted tokens before any cut.
+    /// Accepted tokens, up to the end of the completion.
     pub accepted: usize,
     /// Emitted tokens.
     pub emitted: usize,
+}
+
+impl CountedRound {
+    /// The number of positions at which the round emitted a token or would have been allowed to: the
+    /// accepted ones and, unless the completion ends with the last of these, the next one.
+    pub fn entered(&self) -> usize {
+        self.accepted + usize::from(self.emitted > self.accepted)
+    }
 }
 
 /// The rounds of a generation: a few counts of each, in order, and sums of the rest.
@@ -40,7 +48,7 @@ impl Rounds {
     /// Adds the next round. Returns false, and adds nothing, if it has more tokens than
     /// any draft.
     pub fn add(&mut self, row: &RoundRow) -> bool {
-        let counts = [row.proposed, row.depth, row.accepted, row.emitted];
+        let counts = [row.proposed, row.depth, row.kept(), row.emitted];
         let counts = counts.map(|count| u16::try_from(count).ok());
         let [Some(proposed), Some(depth), Some(accepted), Some(emitted)] = counts else {
             return false;

@@ -18,7 +18,7 @@ impl Survival {
     pub fn of(rounds: impl IntoIterator<Item = CountedRound>) -> Self {
         let mut counts = Self::default();
         for round in rounds {
-            let reached = round.depth.min(round.accepted + 1);
+            let reached = round.depth.min(round.entered());
             if counts.reached.len() < reached {
                 counts.reached.resize(reached, 0);
                 counts.survived.resize(reached, 0);

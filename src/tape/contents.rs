@@ -1,11 +1,12 @@
 //! A tape in memory.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::forecast::TapeEnd;
 use super::format::{TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeScore, TapeSequence};
 use super::log::TapeLog;
 use super::odds::SequenceOdds;
+use crate::distribution::Token;
 use crate::draft::draft_sampling;
 
 /// The contents of a tape; each line is checked when it is added.
@@ -92,7 +93,16 @@ impl Tape {
         let odds = SequenceOdds::new(sequence, score)?;
         let target = self.header.samplings[sequence.sampling];
         let drawn = !draft_sampling(target, &described.params).is_greedy();
-        Some(odds.open(drawn && described.length.is_some()))
+        let may_end = !self.header.ignore_eos && (drawn || odds.is_anywhere());
+        Some(odds.open(may_end || drawn && described.length.is_some()))
+    }
+
+    /// The tokens that end completions, as far as the tape shows them: the last ones of those that
+    /// ended.
+    pub fn ends(&self) -> Vec<Token> {
+        let ended = self.sequences.iter().filter(|sequence| sequence.end == TapeEnd::Token);
+        let ends = ended.filter_map(|sequence| sequence.tokens.last().copied());
+        ends.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     fn check_sequence(&self, sequence: &TapeSequence) -> Result<(), String> {

@@ -45,7 +45,7 @@ pub struct Forecast {
     pub rounds: f64,
     /// Drafted tokens that become part of the completion.
     pub accepted: f64,
-    /// Drafted tokens, including those after an end token.
+    /// Drafted tokens.
     pub proposed: f64,
     /// The number of rounds that draft exactly 0, 1, … tokens.
     pub drafts: Vec<f64>,
@@ -57,16 +57,21 @@ pub struct Forecast {
     pub survived: Vec<f64>,
     /// The probability that a round begins at each token.
     pub begins: Vec<f64>,
+    /// The probability that a round begins there whose draft ends with the completion, although it
+    /// could have more tokens.
+    pub ends: Vec<f64>,
 }
 
 /// Sums over all divisions of a completion into rounds. For a draft that begins at a token, `draft`
 /// appends the probabilities that at least 1, 2, … of its tokens survive, at most
-/// [`TapeLength::room`] of them, and returns the length of the draft.
+/// [`TapeLength::room`] of them. It returns the length of the draft, and that of a draft which
+/// follows the completion to its end.
 pub fn forecast(
     sequence: TapeLength,
-    mut draft: impl FnMut(usize, &mut Vec<f64>) -> usize,
+    mut draft: impl FnMut(usize, &mut Vec<f64>) -> [usize; 2],
 ) -> Forecast {
-    let mut found = Forecast { begins: vec![0.0; sequence.tokens], ..Forecast::default() };
+    let none = vec![0.0; sequence.tokens];
+    let mut found = Forecast { begins: none.clone(), ends: none, ..Forecast::default() };
     if let Some(first) = found.begins.first_mut() {
         *first = 1.0;
     }
@@ -77,10 +82,16 @@ pub fn forecast(
             continue;
         }
         survival.clear();
-        let drafted = draft(start, &mut survival);
-        found.proposed += begins * drafted as f64;
+        let [drafted, at_end] = draft(start, &mut survival);
+        if at_end < drafted {
+            found.ends[start] = begins * survival.last().copied().unwrap_or(0.0);
+        }
         found.drafts.resize(found.drafts.len().max(drafted + 1), 0.0);
-        found.drafts[drafted] += begins;
+        for (length, count) in [(drafted, begins - found.ends[start]), (at_end, found.ends[start])]
+        {
+            found.proposed += count * length as f64;
+            found.drafts[length] += count;
+        }
         found.round(start, &survival);
     }
     found

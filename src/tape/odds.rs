@@ -63,8 +63,8 @@ impl<'t> SequenceOdds<'t> {
         self.beliefs.map(|beliefs| beliefs.drawn(start, followed))
     }
 
-    /// Sets whether a policy looks at tokens that the tape does not hold: those of a draft after it
-    /// diverges from the sequence.
+    /// Sets whether the length of a draft depends on tokens that the tape does not hold, those after
+    /// it diverges from the sequence: a policy looks at them, or one of them ends the draft.
     #[must_use]
     pub fn open(self, open: bool) -> Self {
         Self { open, ..self }
@@ -84,11 +84,12 @@ impl<'t> SequenceOdds<'t> {
             let (drafted, most) = (self.drafted(start, k), self.length.limit(start).min(k));
             survival.clear();
             self.survival(rule, start, drafted, &mut survival);
-            // A draft that follows the sequence until the policy ends it has `drafted` tokens.
+            // A draft that follows the sequence until the policy or the completion ends it.
+            let longest = drafted.min(self.length.tokens - start);
             let kept = survival.last().copied().unwrap_or(1.0);
-            let whole = if survival.len() == drafted { kept } else { 0.0 };
+            let whole = if survival.len() == longest { kept } else { 0.0 };
             within[0] += begins * (survival.iter().sum::<f64>() + 1.0 - kept);
-            within[1] += begins * (whole * drafted as f64 + (1.0 - whole) * most as f64);
+            within[1] += begins * (whole * longest as f64 + (1.0 - whole) * most as f64);
         }
         within
     }
@@ -126,7 +127,7 @@ impl<'t> SequenceOdds<'t> {
         forecast(self.length, |start, survival| {
             let drafted = self.drafted(start, k);
             self.survival(rule, start, drafted, survival);
-            drafted
+            [drafted, drafted.min(self.length.tokens - start)]
         })
     }
 
@@ -169,7 +170,7 @@ impl<'t> SequenceOdds<'t> {
 
     /// Expected rounds and tokens with trees in which every node of depth i has `tree[i]` children,
     /// decided by recursive rejection sampling; `None` if the tape does not cover such siblings.
-    /// The drafted tokens are all nodes of the trees.
+    /// The drafted tokens are all nodes of the trees, also of those in which one ends the completion.
     pub fn forecast_tree(&self, kind: SiblingKind, tree: &[usize]) -> Option<Forecast> {
         let siblings = self.siblings?;
         let accepted = |&children: &usize| siblings.accepted(kind, children, 0);
@@ -181,7 +182,7 @@ impl<'t> SequenceOdds<'t> {
                 left *= siblings.accepted(kind, children, start + at).unwrap_or(0.0);
                 survival.push(left);
             }
-            nodes(&tree[..depth])
+            [nodes(&tree[..depth]); 2]
         }))
     }
 

@@ -12,8 +12,8 @@ use crate::draft::Round;
 use crate::error::Error;
 use crate::tree::Draft;
 
-/// The drafts of at most `most` tokens that begin at each token of a completion. Neither the
-/// drafter nor the draft length policy may depend on earlier rounds, and the drafts must be chains.
+/// The drafts of at most `most` tokens that begin at each token of a completion, in a vocabulary of
+/// a size and with the tokens that end a completion. Neither the drafter nor the draft length policy may depend on earlier rounds, and the drafts must be chains.
 ///
 /// After a draft diverges from the completion, it continues with its most probable tokens. Its
 /// length is exact unless the policy looks at those.
@@ -22,7 +22,7 @@ use crate::tree::Draft;
 /// If the drafter fails.
 pub fn draft_starts(
     mut method: Method<'_>,
-    vocab: usize,
+    (vocab, ends): (usize, &[Token]),
     sequence: &TapeSequence,
     most: usize,
 ) -> Result<Vec<DraftStart>, Error> {
@@ -38,6 +38,7 @@ pub fn draft_starts(
             context: &all[..prompt_len + start],
             prompt_len,
             vocab,
+            ends,
             limit: sequence.length().limit(start).min(most),
             length: &mut *method.length,
             coupling: None,

@@ -49,7 +49,7 @@ fn refused(text: &str, set: &[&str], parts: &[&str]) {
 fn defaults_apply_and_names_of_other_tools_are_accepted() {
     let spec = read(GOOD, &[]).unwrap().spec;
     assert_eq!((spec.max_tokens, spec.repeats, spec.warmup), (64, 1, 3));
-    assert!(spec.ignore_eos);
+    assert!(!spec.ignore_eos);
     let aliases = GOOD
         .replace("target =", "model =")
         .replace("draft =", "assistant_model =")

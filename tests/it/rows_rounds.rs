@@ -45,7 +45,7 @@ impl Replay<'_> {
             depth: (0..step.nodes.len()).map(|id| step.line(Some(id)).len()).max().unwrap_or(0),
             accepted: step.path.len(),
             emitted,
-            truncated: emitted < step.path.len() + 1,
+            truncated: emitted < step.accepted + 1,
             reached: (0..step.nodes.len()).filter(|&id| step.reached(id)).count(),
             overlap_sum: forks
                 .iter()
@@ -60,6 +60,7 @@ impl Replay<'_> {
             target_us: (look(1) + pass_ns(Who::Target, step.target_rows)) as f64 / 1e3,
             verify_us: look(2) as f64 / 1e3,
             other_us: (look(3) + look(5)) as f64 / 1e3,
+            accepted_raw: Some(step.accepted),
         }
     }
 

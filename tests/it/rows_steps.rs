@@ -22,7 +22,12 @@ pub(crate) struct Step {
     pub(crate) context: Vec<Token>,
     /// Proposed tokens and their parent nodes.
     pub(crate) nodes: Vec<(Token, Option<usize>)>,
+    /// The accepted nodes that the text kept.
     pub(crate) path: Vec<usize>,
+    /// The number of nodes that the verifier accepted.
+    pub(crate) accepted: usize,
+    /// Whether the text ended before all of them and the next token were in it.
+    pub(crate) cut: bool,
     pub(crate) next: Token,
     pub(crate) fallbacks: usize,
     pub(crate) draft_rows: Vec<usize>,
@@ -46,18 +51,24 @@ impl Step {
         self.context.iter().copied().chain(drafted).collect()
     }
 
-    /// The accepted nodes and the context, as far as they have children.
-    pub(crate) fn forks(&self) -> Vec<Option<usize>> {
-        let kept = [None].into_iter().chain(self.path.iter().copied().map(Some));
-        kept.filter(|&at| !self.children(at).is_empty()).collect()
+    /// Whether the text ends with a node.
+    fn ends_at(&self, at: Option<usize>) -> bool {
+        self.cut && at == self.path.last().copied()
     }
 
-    /// Whether a node was decided on: every node before it was accepted, and none
-    /// of the siblings before it.
+    /// The accepted nodes and the context, as far as they have children and the text goes on.
+    pub(crate) fn forks(&self) -> Vec<Option<usize>> {
+        let kept = [None].into_iter().chain(self.path.iter().copied().map(Some));
+        kept.filter(|&at| !self.children(at).is_empty() && !self.ends_at(at)).collect()
+    }
+
+    /// Whether a node was decided on: every node before it was accepted, none of the siblings
+    /// before it was, and the text had not ended.
     pub(crate) fn reached(&self, id: usize) -> bool {
         let accepted = |id: &usize| self.path.contains(id);
         let parent = self.nodes[id].1;
         self.line(parent).iter().all(accepted)
+            && !self.ends_at(parent)
             && !self.children(parent).iter().filter(|&&other| other < id).any(accepted)
     }
 }
@@ -115,13 +126,18 @@ impl Replay<'_> {
             let target_rows = evaluation.computed;
             let evaluated = generation.evaluated(&proposal, evaluation)?;
             let verdict = generation.verify(&proposal, &evaluated, &mut chance);
+            let mut path = verdict.path.clone();
             let outcome = generation.apply(&proposal, verdict)?;
             generation.observe(round, &proposal, &evaluated, &outcome);
             let event = outcome.event(round, generation.tokens(), &proposal, &evaluated);
+            let (accepted, emitted) = (path.len(), event.emitted.len());
+            path.truncate(emitted);
             steps.push(Step {
                 context,
                 nodes: proposal.draft.nodes().iter().map(|n| (n.token, n.parent)).collect(),
-                path: event.verdict.path.clone(),
+                path,
+                accepted,
+                cut: emitted <= accepted,
                 next: event.verdict.next,
                 fallbacks: event.verdict.residual_fallbacks,
                 draft_rows: passes.take().into_iter().map(|(_, rows)| rows).collect(),

@@ -29,6 +29,7 @@ pub(crate) fn round(proposed: usize, accepted: usize) -> RoundRow {
         target_us: 1.0,
         verify_us: 1.0,
         other_us: 1.0,
+        accepted_raw: Some(accepted),
     }
 }
 
@@ -117,10 +118,16 @@ fn acceptance_is_undefined_without_rounds_or_drafts() {
     assert_eq!(Acceptance::of(&[round(0, 0)]).acceptance_rate(), None);
 }
 
+/// Rows of format 2 count accepted tokens behind the end of the completion.
+/// Catches: they count; the position behind the end was decided on.
 #[test]
-fn a_truncated_round_counts_what_the_verifier_accepted() {
-    let cut = RoundRow { emitted: 1, truncated: true, ..round(3, 2) };
-    assert_eq!(Acceptance::of(&[cut]).block_efficiency(), Some(3.0));
+fn a_truncated_round_counts_what_the_completion_kept() {
+    let cut = RoundRow { emitted: 1, truncated: true, accepted_raw: None, ..round(3, 2) };
+    assert_eq!((cut.kept(), cut.raw()), (1, 2));
+    let sums = Acceptance::of([&cut]);
+    assert_eq!((sums.block_efficiency(), sums.acceptance_rate()), (Some(2.0), Some(1.0 / 3.0)));
+    let survival = Survival::of(reduced(&[cut]).iter());
+    assert_eq!((survival.positions(), survival.reached(1), survival.survived(1)), (1, 1, 1));
 }
 
 #[test]
@@ -301,11 +308,11 @@ fn counts_without_a_part_are_those_of_the_rest() {
 
 #[test]
 fn rounds_are_kept_in_order_and_reduced_to_counts_and_sums() {
-    let long = RoundRow { depth: 2, emitted: 1, residual_fallbacks: 2, ..round(300, 2) };
+    let long = RoundRow { depth: 2, residual_fallbacks: 2, ..round(300, 2) };
     let rows = [round(3, 1), long, RoundRow { draft_us: 7.5, ..round(0, 0) }];
     let mut rounds = reduced(&rows);
     let counts = rounds.iter().map(|r| [r.proposed, r.depth, r.accepted, r.emitted]);
-    assert_eq!(counts.collect::<Vec<_>>(), [[3, 3, 1, 2], [300, 2, 2, 1], [0, 0, 0, 1]]);
+    assert_eq!(counts.collect::<Vec<_>>(), [[3, 3, 1, 2], [300, 2, 2, 3], [0, 0, 0, 1]]);
     assert_eq!(rounds.acceptance, Acceptance::of(&rows));
     let TimeSums { draft, target, verify, other } = rounds.times;
     assert_eq!(

@@ -134,6 +134,7 @@ impl Synthetic {
             kv_cache_dtype: Default::default(),
             device: None,
             vocabulary: Default::default(),
+            eos: Some(Vec::new()),
         };
         Plan {
             format: FORMAT,
@@ -347,6 +348,7 @@ impl Simulated<'_> {
                 target_us: clocked(noise * self.calibration.passes[proposed].us),
                 verify_us: costs.verify_us,
                 other_us: costs.other_us,
+                accepted_raw: Some(accepted),
             });
             left -= accepted + 1;
         }

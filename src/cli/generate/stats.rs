@@ -12,8 +12,7 @@ use crate::registry::{class_with_word, promise};
 use crate::round::RoundEvent;
 use crate::shown::count;
 
-/// Counts over the rounds of a generation. Truncated rounds count in full, since a stop
-/// condition says nothing about the verifier.
+/// Counts over the rounds of a generation. Nothing behind the end of the completion counts.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct RoundCounts {
     rounds: usize,
@@ -33,13 +32,13 @@ pub(super) struct RoundCounts {
 impl RoundCounts {
     pub(super) fn add(&mut self, event: &RoundEvent<'_>) {
         let (path, forks) = (&event.verdict.path, event.forks());
-        let corrected = forks.contains(&path.last().copied());
+        let corrected = !event.truncated && forks.contains(&path.last().copied());
         self.rounds += 1;
         self.truncated_rounds += usize::from(event.truncated);
         self.proposed += event.draft.len();
         self.accepted += path.len();
         self.corrected += usize::from(corrected);
-        self.bonus += usize::from(!event.draft.is_empty() && !corrected);
+        self.bonus += usize::from(!event.draft.is_empty() && !corrected && !event.truncated);
         self.forks += forks.len();
         self.trees += usize::from(event.draft.len() > event.draft.depth());
         self.overlap_sum += forks.into_iter().map(|at| event.overlap(at)).sum::<f64>();
@@ -144,7 +143,7 @@ impl fmt::Display for Report<'_> {
         if counts.proposed > 0 {
             writeln!(
                 f,
-                "{} accepted, {} corrected, {} bonus tokens, including any cut off by a stop",
+                "{} accepted, {} corrected, {} bonus tokens",
                 counts.accepted, counts.corrected, counts.bonus
             )?;
         }

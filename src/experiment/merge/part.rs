@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use super::super::blocks::Places;
-use super::super::cell::Plan;
+use super::super::cell::{FORMAT, Plan};
 use super::super::folder::read_plan;
 use super::super::manifest::{Manifest, RunSession, Status};
 use super::super::shares::results_in;
@@ -107,6 +107,11 @@ impl RunParts {
             }
             match (read_plan(&path), &first) {
                 (Err(error), _) => corrupt(&path, &error),
+                (Ok(plan), _) if plan.format != FORMAT => bail!(
+                    "{} has rows of format {}: only those of format {FORMAT} can be merged",
+                    path.display(),
+                    plan.format
+                ),
                 (Ok(plan), None) => {
                     sound.push(path.clone());
                     first = Some(PlanText { path, text, plan });

@@ -202,8 +202,9 @@ impl RoundNumbers {
         let [draft, target, verify, other] =
             [row.draft_us, row.target_us, row.verify_us, row.other_us].map(tenths);
         // After a bonus token the accepted path ends where the draft does.
-        let bonus = u8::from(row.proposed > 0 && row.forks == row.accepted);
-        Self(row.proposed, row.accepted, row.emitted, draft, target, verify, other, bonus)
+        let accepted = row.kept();
+        let bonus = u8::from(row.proposed > 0 && row.forks == accepted && row.emitted > accepted);
+        Self(row.proposed, accepted, row.emitted, draft, target, verify, other, bonus)
     }
 }
 

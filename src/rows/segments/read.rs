@@ -102,7 +102,12 @@ fn each_of<R: RawRow>(
         apart(file, |reader, name| {
             let columns = R::typed().iter().filter(|column| wanted(column.name));
             let schema = reader.metadata().file_metadata().schema_descr();
-            let columns = columns.map(|column| Ok((place(schema, column, name)?, column)));
+            let known = |column: &&TypedColumn<R>| {
+                let found = || schema.columns().iter().any(|known| known.name() == column.name);
+                !R::ADDED.contains(&column.name) || found()
+            };
+            let columns =
+                columns.filter(known).map(|column| Ok((place(schema, column, name)?, column)));
             let columns = columns.collect::<Result<Vec<_>>>()?;
             for group in groups.start..groups.end.min(reader.num_row_groups()) {
                 let group = reader.get_row_group(group).map_err(|error| damaged(name, error))?;
