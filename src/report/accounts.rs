@@ -171,7 +171,8 @@ impl RowVisitor for Accounts<'_> {
 
     fn text(&mut self, block: usize, row: TextRow) {
         let seat = self.seat(block, &row);
-        self.open.entry(seat).or_default().text(&row);
+        let eos = self.plan.target.eos.as_deref().unwrap_or_default();
+        self.open.entry(seat).or_default().text(&row, eos);
     }
 
     fn failure(&mut self, block: usize, row: FailureRow) {
@@ -189,7 +190,7 @@ impl RowVisitor for Accounts<'_> {
         let check = self.open.remove(&seat).unwrap_or_default();
         let wrong = check.misfit(self.plan, &self.plan.cells[cell], &row);
         let wrong = wrong.map(|what| format!("cell {}: {what}", row.cell));
-        let (rounds, beam) = check.end();
+        let (rounds, behind_end, beam) = check.end();
         let timed_with = self.first_of_batch(cell, &row.prompt).to_owned();
         let sample = Sample {
             timed_with: self.name(timed_with),
@@ -197,6 +198,7 @@ impl RowVisitor for Accounts<'_> {
             category: self.name(row.category),
             repeat: row.repeat,
             new_tokens: row.new_tokens,
+            behind_end,
             target_forwards: row.target_forwards,
             draft_forwards: row.draft_forwards,
             prefill_us: row.prefill_us,

@@ -7,6 +7,7 @@ use anyhow::Result;
 use sha2::{Digest, Sha256};
 
 use crate::beam::BeamSettings;
+use crate::distribution::Token;
 use crate::experiment::{Cell, Plan};
 use crate::model::hex;
 use crate::rows::{BLOCK_FILES, BeamRow, BlockDigest, BlockRow, GenerationRow, RoundRow, TextRow};
@@ -62,6 +63,8 @@ pub(super) struct GenerationCheck {
     paused: bool,
     /// The number of tokens of its completion, and the hash of its text.
     text: Option<(usize, [u8; 32])>,
+    /// The number of tokens behind the first one that ends a text.
+    behind_end: usize,
     /// What was written of the beam search that found it.
     beam: Option<Box<BeamRow>>,
 }
@@ -85,8 +88,10 @@ impl GenerationCheck {
         }
     }
 
-    pub(super) fn text(&mut self, row: &TextRow) {
+    pub(super) fn text(&mut self, row: &TextRow, eos: &[Token]) {
         self.text = Some((row.tokens.len(), Sha256::digest(&row.text).into()));
+        let end = row.tokens.iter().position(|token| eos.contains(token));
+        self.behind_end = end.map_or(0, |end| row.tokens.len() - end - 1);
         self.beam = row.beam.map(Box::new);
     }
 
@@ -152,10 +157,11 @@ impl GenerationCheck {
         ])
     }
 
-    /// The rounds, all of which were added, and what was written of the beam search.
-    pub(super) fn end(mut self) -> (Box<Rounds>, Option<Box<BeamRow>>) {
+    /// The rounds, all of which were added, the number of tokens behind the end of the text, and what
+    /// was written of the beam search.
+    pub(super) fn end(mut self) -> (Box<Rounds>, usize, Option<Box<BeamRow>>) {
         self.rounds.end();
-        (self.rounds, self.beam)
+        (self.rounds, self.behind_end, self.beam)
     }
 }
 

@@ -75,7 +75,13 @@ fn run(results: &Results) -> DocBlock {
     let tokens = results.samples.values().flatten().map(|s| s.new_tokens).sum::<usize>();
     let chosen = plan.choice.sentences(LISTED);
     let chosen = chosen.iter().flat_map(|sentence| [ours(" "), external(sentence)].concat());
-    let eos = if plan.ignore_eos { ", end-of-text ignored" } else { "" };
+    let eos = match results.behind_end_share(results.samples.values().flatten()) {
+        _ if !plan.ignore_eos => String::new(),
+        None => ", end-of-text ignored".to_owned(),
+        Some(share) => {
+            format!(", end-of-text ignored ({:.1} % of the tokens lie behind it)", 100.0 * share)
+        }
+    };
     let special = if plan.special_tokens { ", control tokens in prompts" } else { "" };
     let chat = if plan.chat { ", prompts as conversations" } else { "" };
     let cache = match plan.target.kv_cache_dtype {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::reached::Reached;
 use crate::experiment::{Cell, MOST_DISTURBED, Manifest, Plan, RunSession};
 use crate::rows::{BlockRow, DivergenceRow, FailureRow};
-use crate::statistics::Sample;
+use crate::statistics::{Sample, behind_end_share};
 
 /// The data of a run, without the rows of superseded, unfinished and damaged blocks.
 #[derive(Debug, Clone)]
@@ -45,6 +45,15 @@ impl Results {
     /// The samples of the baseline that has the sampling setting of `cell`.
     pub fn baseline(&self, cell: &Cell) -> &[Sample] {
         self.plan.baseline_of(cell).map_or(&[], |baseline| self.samples(&baseline.id))
+    }
+
+    /// The share of the tokens of some samples behind the end of their text; `None` if the tokens
+    /// that end a text are unknown, as before format 3.
+    pub(super) fn behind_end_share<'a>(
+        &self,
+        samples: impl IntoIterator<Item = &'a Sample>,
+    ) -> Option<f64> {
+        self.plan.target.eos.as_ref().and_then(|_| behind_end_share(samples))
     }
 
     /// Whether the folder is one part of a run and has all blocks of that part; those of other

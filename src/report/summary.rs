@@ -106,6 +106,7 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         reason,
         generations: samples.len(),
         tokens: samples.iter().map(|s| s.new_tokens).sum(),
+        behind_end_share: results.behind_end_share(samples),
         passes_per_token: forwards_per_token(samples),
         rounds: samples.iter().map(|s| s.rounds.len()).sum(),
         ..SummaryRow::default()

@@ -13,6 +13,9 @@ use crate::statistics::MIN_PROMPTS;
 /// which is more than neighbouring draft lengths differ by.
 const FEW_ROUNDS: usize = 200;
 
+/// A larger share of tokens behind the end of a text changes what a speedup means.
+const MOST_BEHIND_END: f64 = 0.02;
+
 /// The maximum number of unfinished cells that are named.
 const NAMED: usize = 3;
 
@@ -25,6 +28,15 @@ pub(super) fn warnings(results: &Results, summary: &[SummaryRow]) -> Vec<String>
             "{wrong} completions differ from those of plain decoding where they must not, and not \
              at a tie: the method or the engine is wrong, and nothing else in this report should \
              be trusted."
+        ));
+    }
+    if let Some(share) = results.behind_end_share(results.samples.values().flatten())
+        && share > MOST_BEHIND_END
+    {
+        found.push(format!(
+            "{:.0} % of the tokens lie behind the end of their text, because ignore_eos = true. \
+             Nobody would read them, but acceptance and speedup count them.",
+            100.0 * share
         ));
     }
     baselines(results, &mut found);

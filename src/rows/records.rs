@@ -238,6 +238,7 @@ pub struct SummaryRow {
     pub reason: String,
     pub generations: usize,
     pub tokens: usize,
+    pub behind_end_share: Option<f64>,
     pub passes_per_token: Option<f64>,
     pub passes_per_row: Option<f64>,
     pub passes_per_row_lo: Option<f64>,

@@ -50,8 +50,8 @@ pub use round_cost::RoundCost;
 pub use rounds::{CountedRound, Rounds};
 pub use row_sums::{RowSums, add_rows};
 pub use sample::{
-    Sample, acceptance, branches, by_prompt, forwards_per_token, ms_per_token, rounds,
-    texts_at_once, timed, times, tokens_per_second,
+    Sample, acceptance, behind_end_share, branches, by_prompt, forwards_per_token, ms_per_token,
+    rounds, texts_at_once, timed, times, tokens_per_second,
 };
 pub use speedup::{
     Contest, PairedTime, Verdicts, pair_by_prompt, pair_samples, speedup, speedup_interval,

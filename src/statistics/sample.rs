@@ -21,6 +21,8 @@ pub struct Sample {
     pub timed_with: Arc<str>,
     pub repeat: u32,
     pub new_tokens: usize,
+    /// How many of them lie behind the first one that ends a text.
+    pub behind_end: usize,
     pub target_forwards: usize,
     pub draft_forwards: usize,
     pub prefill_us: f64,
@@ -84,6 +86,16 @@ pub fn branches(samples: &[Sample]) -> bool {
 pub fn forwards_per_token(samples: &[Sample]) -> Option<f64> {
     let forwards = samples.iter().map(|s| s.target_forwards).sum::<usize>();
     ratio(forwards as f64, samples.iter().map(|s| s.new_tokens).sum::<usize>() as f64)
+}
+
+/// The share of tokens that lie behind the first one that ends a text. `None` without tokens.
+pub fn behind_end_share<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<f64> {
+    let (mut behind, mut tokens) = (0, 0);
+    for sample in samples {
+        behind += sample.behind_end;
+        tokens += sample.new_tokens;
+    }
+    ratio(behind as f64, tokens as f64)
 }
 
 /// New tokens per second of decoding, without prefill. `None` without time.

@@ -104,6 +104,25 @@ fn forecasts_are_what_a_run_measures() {
     }
 }
 
+/// The same where completions end, most of them within a draft.
+/// Catches: a run counts accepted tokens behind the end, or a forecast does.
+#[test]
+fn forecasts_are_what_a_run_measures_where_completions_end() {
+    let folder = TapeFolder::ending();
+    let (tape, run) = (folder.scored(), folder.run());
+    let rounds = fs::read_to_string(run.join("rounds.csv")).unwrap();
+    assert!(rounds.lines().filter(|line| line.contains(",true,")).count() > 100);
+    let file = folder.path("gaps.csv");
+    let run = run.to_str().unwrap();
+    let found = stdout(&["forecast", &tape, "--against", run, "--against-csv", &file]);
+    assert!(found.contains("at T = 0: 0 of 432 generations have other rounds"), "{found}");
+    let header = csv::Reader::from_path(&file).unwrap().headers().unwrap().clone();
+    let column = |name: &str| header.iter().position(|column| column == name).unwrap();
+    for gap in rows(&file).iter().filter(|gap| &gap[column("temperature")] == "0.0") {
+        assert_eq!(gap[column("forecast")], gap[column("measured")], "{gap:?}");
+    }
+}
+
 #[test]
 fn the_rows_of_forecasts_are_documented() {
     let folder = TapeFolder::new();

@@ -8,25 +8,36 @@ use serde_json::json;
 use crate::cli_support::stdout;
 
 /// A folder with an experiment on a toy pair at two temperatures, and with many prompts.
-pub(crate) struct TapeFolder(pub(crate) tempfile::TempDir);
+pub(crate) struct TapeFolder(pub(crate) tempfile::TempDir, &'static str);
 
 pub(crate) const PROMPTS: usize = 12;
 
 impl TapeFolder {
     pub(crate) fn new() -> Self {
+        Self::of("toy:mixed", ['a', 'b', 'c', 'd'])
+    }
+
+    /// One whose completions may end.
+    pub(crate) fn ending() -> Self {
+        Self::of("toy:random-1", ['a', 'b', 'b', 'a'])
+    }
+
+    fn of(toy: &'static str, letters: [char; 4]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("toy")).unwrap();
-        let toml = "question = \"q\"\ntarget = \"toy:mixed\"\ndraft = \"toy:mixed\"\n\
-                    prompts = \"p.jsonl\"\nmax_tokens = 40\nrepeats = 3\nclock = \"virtual\"\n\
-                    [sweep]\ndrafter = [\"model\", \"prompt_lookup\"]\n\
-                    verifier = [\"rejection\", \"traversal\"]\n\
-                    num_speculative_tokens = [1, 3, 6]\ntemperature = [0, 1]\n";
+        let toml = format!(
+            "question = \"q\"\ntarget = \"{toy}\"\ndraft = \"{toy}\"\n\
+             prompts = \"p.jsonl\"\nmax_tokens = 40\nrepeats = 3\nclock = \"virtual\"\n\
+             [sweep]\ndrafter = [\"model\", \"prompt_lookup\"]\n\
+             verifier = [\"rejection\", \"traversal\"]\n\
+             num_speculative_tokens = [1, 3, 6]\ntemperature = [0, 1]\n"
+        );
         fs::write(dir.path().join("toy/experiment.toml"), toml).unwrap();
-        let letters = |i: usize| (0..4).map(move |j| ['a', 'b', 'c', 'd'][(i >> (2 * j)) & 3]);
+        let letters = |i: usize| (0..4).map(move |j| letters[(i >> (2 * j)) & 3]);
         let line = |i| format!("{}\n", json!({"prompt": letters(7 * i).collect::<String>()}));
         let lines = (0..PROMPTS).map(line).collect::<String>();
         fs::write(dir.path().join("toy/p.jsonl"), lines).unwrap();
-        Self(dir)
+        Self(dir, toy)
     }
 
     pub(crate) fn path(&self, name: &str) -> String {
@@ -37,7 +48,7 @@ impl TapeFolder {
     pub(crate) fn scored(&self) -> String {
         let tape = self.path("t.jsonl");
         stdout(&["tape", "record", &self.path("toy"), "--out", &tape]);
-        let score = ["tape", "score", &tape, "--draft", "toy:mixed"];
+        let score = ["tape", "score", &tape, "--draft", self.1];
         stdout(&[&score[..], &["--drafter", "model", "--drafter", "prompt_lookup"]].concat());
         tape
     }

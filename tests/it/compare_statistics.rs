@@ -174,6 +174,7 @@ fn sample(prompt: &str, repeat: u32, us: f64, timed: bool) -> Sample {
         category: Arc::from("c"),
         repeat,
         new_tokens: 10,
+        behind_end: 0,
         target_forwards: 5,
         draft_forwards: 0,
         prefill_us: 1.0,

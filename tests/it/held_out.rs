@@ -165,6 +165,7 @@ fn sample(prompt: usize, k: usize, slower: f64) -> Sample {
         category: Arc::from("c"),
         repeat: 0,
         new_tokens: 20 * emitted,
+        behind_end: 0,
         target_forwards: 20,
         draft_forwards: 20 * k,
         prefill_us: 0.0,

@@ -21,6 +21,7 @@ mod chance;
 mod chance_fit;
 mod distribution;
 mod draft_budgets;
+mod draft_ends;
 mod draft_penalties;
 mod drafters_model;
 mod drafters_text;

@@ -47,6 +47,7 @@ pub(crate) fn sample(prompt: &str, decode_us: f64, rounds: Vec<RoundRow>) -> Sam
         category: "code".into(),
         repeat: 0,
         new_tokens: rounds.iter().map(|r| r.emitted).sum(),
+        behind_end: 0,
         target_forwards: rounds.len(),
         draft_forwards: 0,
         prefill_us: 0.0,

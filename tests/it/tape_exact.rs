@@ -45,7 +45,7 @@ impl Kept {
 
 impl Probe for Kept {
     fn round(&mut self, event: &RoundEvent<'_>, weight: f64) {
-        let accepted = event.verdict.path.len().min(event.emitted.len());
+        let accepted = event.verdict.path.len();
         // A completion that ends with an accepted token has none after it.
         let behind = usize::from(accepted < event.emitted.len() && accepted < event.draft.len());
         self.add(accepted, weight);
