@@ -96,7 +96,7 @@ pub const FORMAT: u32 = 3;
 
 /// The earliest version that can be read. Its rounds count accepted tokens behind the end of a
 /// completion, too.
-pub const OLDEST_FORMAT: u32 = 2;
+pub(super) const OLDEST_FORMAT: u32 = 2;
 
 /// `plan.toml`: everything that is decided before the first token.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 
 use super::tape_file::TapeFile;
 use crate::decode::{MethodSpec, PLAIN};
+use crate::distribution::Token;
 use crate::draft::{DRAFTERS, Tools, draft_sampling};
 use crate::error::Error;
 use crate::length::{LENGTHS, LengthParams};

@@ -58,7 +58,10 @@ fn no_drafter_drafts_behind_an_end_token() {
             ..MethodSpec::default()
         };
         // Trees need a verifier for siblings that were not drawn.
-        if spec.build_with(Tools { draft: Some(&models[1]), target: Some(&models[0]), texts: None }).is_err() {
+        if spec
+            .build_with(Tools { draft: Some(&models[1]), target: Some(&models[0]), texts: None })
+            .is_err()
+        {
             spec.verifier = "token_match".to_owned();
         }
         let mut seen = EndLeaves { ends: pair.eos.clone(), ended: 0 };

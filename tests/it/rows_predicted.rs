@@ -84,7 +84,8 @@ fn allowed<'r>(source: &Sums<'r>, prompt: &str, most: usize) -> Vec<Allowed<'r>>
 fn accepted(rounds: &[Allowed<'_>], k: usize) -> Option<f64> {
     let (mut survival, mut sum) = (1.0, 0.0);
     for i in 1..=k {
-        let here = rounds.iter().filter(|a| a.tokens >= i && a.round.accepted >= i - 1);
+        let goes_on = |a: &&Allowed<'_>| a.round.accepted >= i - 1 && a.round.emitted >= i;
+        let here = rounds.iter().filter(|a| a.tokens >= i).filter(goes_on);
         let survived = here.clone().filter(|a| a.round.accepted >= i).count();
         if survival > 0.0 {
             survival *= ratio(survived as f64, here.count() as f64)?;

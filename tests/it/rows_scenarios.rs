@@ -16,12 +16,13 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "chains and trees",
         pair: || toy("mixed").unwrap(),
-        quirks: Quirks::NONE,
+        quirks: Quirks { eos: [&[2]; 2], ..Quirks::NONE },
         prompts: PROMPTS,
         busy: QUIET,
         experiment: r#"
             max_tokens = 14
             seed = 11
+            ignore_eos = true
             control = true
             [[sweep]]
             drafter = "model"

@@ -120,6 +120,18 @@ fn status(sums: &Sums<'_>) -> (String, String) {
     (status.to_owned(), reason.unwrap_or_default())
 }
 
+/// The share of the tokens after the first end token of their text.
+fn behind_end_share(sums: &Sums<'_>) -> Option<f64> {
+    let texts = sums.run.found.texts.iter().filter(|text| text.cell == sums.cell.id);
+    let ends = sums.run.scenario.quirks.eos[0];
+    let (mut behind, mut all) = (0, 0);
+    for text in texts {
+        all += text.tokens.len();
+        behind += text.tokens.iter().skip_while(|token| !ends.contains(token)).skip(1).count();
+    }
+    ratio(f64::from(behind as u32), f64::from(all as u32))
+}
+
 /// The row of a cell, without its intervals.
 fn summary(sums: &Sums<'_>) -> SummaryRow {
     let (run, cell, generations) = (sums.run, sums.cell, &sums.generations);
@@ -161,6 +173,7 @@ fn summary(sums: &Sums<'_>) -> SummaryRow {
         reason,
         generations: generations.len(),
         tokens: generations.iter().map(|g| g.new_tokens).sum(),
+        behind_end_share: behind_end_share(sums),
         rounds: rounds.len(),
         batch: 1,
         texts_at_once: (!sums.timed().is_empty()).then_some(1.0),
@@ -218,7 +231,8 @@ fn survival(sums: &Sums<'_>) -> Vec<SurvivalRow> {
     let mut rows = Vec::new();
     let mut product = 1.0;
     for position in 1.. {
-        let reached = rounds.iter().filter(|r| r.depth >= position && r.accepted >= position - 1);
+        let goes_on = |r: &&&RoundRow| r.accepted >= position - 1 && r.emitted >= position;
+        let reached = rounds.iter().filter(|r| r.depth >= position).filter(goes_on);
         let reached = reached.collect::<Vec<_>>();
         if reached.is_empty() {
             break;

@@ -45,7 +45,7 @@ fn proposed(case: &Case, sequence: &TapeSequence, score: &TapeScore) -> f64 {
     };
     let found = forecast(sequence.length(), |start, own| {
         own.extend(survival(start));
-        along(start)
+        [along(start); 2]
     });
     let rounds = found.begins.iter().enumerate().map(|(start, begins)| {
         let mut survival = survival(start);

@@ -87,6 +87,7 @@ impl OwnLength {
             logits: &[],
             targets: &[],
             verdict: &verdict,
+            accepted_raw: round.accepted,
             emitted: &[],
             truncated: false,
             draft_forwards: round.drafted,
