@@ -10,7 +10,7 @@ use crate::beam::BeamSettings;
 use crate::experiment::{Cell, Plan};
 use crate::model::hex;
 use crate::rows::{BLOCK_FILES, BeamRow, BlockDigest, BlockRow, GenerationRow, RoundRow, TextRow};
-use crate::statistics::Rounds;
+use crate::statistics::{Rounds, looped_tokens};
 
 /// Times are whole nanoseconds, so a difference of less than half a nanosecond between two
 /// sums is floating-point rounding.
@@ -62,6 +62,8 @@ pub(super) struct GenerationCheck {
     paused: bool,
     /// The number of tokens of its completion, and the hash of its text.
     text: Option<(usize, [u8; 32])>,
+    /// How many of its tokens lie in repetition loops.
+    looped: usize,
     /// What was written of the beam search that found it.
     beam: Option<Box<BeamRow>>,
 }
@@ -87,6 +89,7 @@ impl GenerationCheck {
 
     pub(super) fn text(&mut self, row: &TextRow) {
         self.text = Some((row.tokens.len(), Sha256::digest(&row.text).into()));
+        self.looped = looped_tokens(&row.tokens);
         self.beam = row.beam.map(Box::new);
     }
 
@@ -152,10 +155,11 @@ impl GenerationCheck {
         ])
     }
 
-    /// The rounds, all of which were added, and what was written of the beam search.
-    pub(super) fn end(mut self) -> (Box<Rounds>, Option<Box<BeamRow>>) {
+    /// The rounds, all of which were added, the number of tokens in loops, and what was written of
+    /// the beam search.
+    pub(super) fn end(mut self) -> (Box<Rounds>, usize, Option<Box<BeamRow>>) {
         self.rounds.end();
-        (self.rounds, self.beam)
+        (self.rounds, self.looped, self.beam)
     }
 }
 

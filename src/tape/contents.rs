@@ -6,6 +6,7 @@ use super::forecast::TapeEnd;
 use super::format::{TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeScore, TapeSequence};
 use super::log::TapeLog;
 use super::odds::SequenceOdds;
+use crate::distribution::Token;
 use crate::draft::draft_sampling;
 
 /// The contents of a tape; each line is checked when it is added.
@@ -83,6 +84,20 @@ impl Tape {
     /// The score of a sequence by a drafter.
     pub fn score(&self, drafter: usize, sequence: usize) -> Option<&TapeScore> {
         self.scores.get(&(drafter, sequence))
+    }
+
+    /// For every sequence, the name of the first prompt with the same tokens; its own if the tokens
+    /// are unknown.
+    pub fn originals(&self) -> Vec<&str> {
+        let mut first = BTreeMap::<&[Token], &str>::new();
+        let mut originals = Vec::with_capacity(self.sequences.len());
+        for TapeSequence { prompt, prompt_tokens, .. } in &self.sequences {
+            originals.push(match prompt_tokens.as_slice() {
+                [] => prompt,
+                tokens => *first.entry(tokens).or_insert(prompt),
+            });
+        }
+        originals
     }
 
     /// The odds of a sequence with a drafter; `None` if the tape does not hold them.
