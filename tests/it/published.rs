@@ -54,6 +54,30 @@ fn the_readme_has_the_table_of_the_committed_run() {
     assert!(readme.contains(&format!("{share} % of the tokens")), "{loops}");
 }
 
+/// Catches: README leads with speedups that the real pair does not have, or that rest on loops.
+#[test]
+fn the_readme_leads_with_the_real_pair() {
+    let real = summary(&load(&project("results/08-real-pair/2026-11-24-intel-xeon-2c")).unwrap());
+    let readme = text("README.md");
+    let lead = readme.split("![").next().unwrap();
+    for temperature in [0.0, 1.0] {
+        let own = |row: &&SummaryRow| {
+            row.drafter == "model"
+                && row.verifier == "rejection"
+                && row.num_speculative_tokens == Some(2)
+                && row.sampling.temperature == temperature
+        };
+        let row = real.iter().find(own).unwrap();
+        assert_eq!(row.baseline_loop_share, Some(0.0));
+        let (_, speedup) = shown(row, [row.speedup, row.speedup_lo, row.speedup_hi]).unwrap();
+        let speedup = speedup.trim_end_matches(", K = 2");
+        assert!(lead.contains(&format!("{speedup} times")), "T = {temperature}: {speedup}");
+    }
+    let table = readme.lines().find(|line| line.starts_with("model") && line.contains("T = 1 "));
+    let embedded = lead.split("reaches ").nth(1).unwrap().split(" at T = 1").next().unwrap();
+    assert!(table.unwrap().contains(embedded), "{embedded}");
+}
+
 /// A speedup with its interval, and K.
 fn shown(row: &SummaryRow, [value, lo, hi]: [Option<f64>; 3]) -> Option<(f64, String)> {
     let (value, k) = (value?, row.num_speculative_tokens?);
