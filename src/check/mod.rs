@@ -61,7 +61,7 @@ pub struct CheckOutcome {
     pub cost_ratio: Option<f64>,
     /// The share of the time in which other work disturbed this machine.
     pub disturbed: f64,
-    /// Number of prompts on which acceptance was measured.
+    /// Number of prompts, without copies, on which acceptance was measured.
     pub prompts: usize,
     /// Number of their rounds.
     pub rounds: usize,
@@ -85,6 +85,7 @@ pub fn check(setup: &CheckSetup<'_>, clock: &dyn Clock) -> Result<CheckOutcome, 
     let few = &setup.prompts[..setup.prompts.len().min(PLAIN_PROMPTS)];
     let plain = setup.continue_each(&plain, few, clock)?;
     let drafted = setup.continue_each(&spec, setup.prompts, clock)?;
+    let drafted = rounds::joined(setup.prompts, drafted);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let disturbance = watch.end(Pool::shared().threads(), cores);
     Ok(setup.conclude(&times, &plain, &drafted, disturbance))

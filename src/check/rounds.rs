@@ -1,5 +1,7 @@
 //! Acceptance and times in the rounds of a few completions.
 
+use std::collections::BTreeMap;
+
 use super::{CheckSetup, MAX_K};
 use crate::chance::{Request, Seeded};
 use crate::clock::Clock;
@@ -60,6 +62,15 @@ pub(super) fn continued<'a>(
     Ok(seen)
 }
 
+/// The rounds of each prompt, those of equal prompts together.
+pub(super) fn joined(prompts: &[Vec<Token>], rounds: Vec<PromptRounds>) -> Vec<PromptRounds> {
+    let mut distinct = BTreeMap::<&[Token], PromptRounds>::new();
+    for (prompt, own) in prompts.iter().zip(rounds) {
+        distinct.entry(prompt).or_default().rounds.extend(own.rounds);
+    }
+    distinct.into_values().collect()
+}
+
 /// The median time to propose a token, in µs; none if nothing was proposed.
 pub(super) fn draft_us(prompts: &[PromptRounds]) -> Option<f64> {
     let proposing = prompts.iter().flat_map(|prompt| &prompt.rounds).filter(|r| r.proposed > 0);
@@ -71,4 +82,22 @@ pub(super) fn draft_us(prompts: &[PromptRounds]) -> Option<f64> {
 pub(super) fn outside_us(prompts: &[PromptRounds]) -> Option<f64> {
     let times = prompts.iter().flat_map(|prompt| &prompt.rounds).map(|round| round.outside_us);
     median(&times.collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches: an interval over prompts counts copies of one.
+    #[test]
+    fn equal_prompts_are_one() {
+        let round = |proposed| {
+            let round = SeenRound { proposed, accepted: 0, draft_us: 0.0, outside_us: 0.0 };
+            PromptRounds { rounds: vec![round], left: 0 }
+        };
+        let prompts = [vec![1, 2], vec![3], vec![1, 2]];
+        let found = joined(&prompts, vec![round(1), round(2), round(3)]);
+        let proposed = found.iter().map(|own| own.rounds.iter().map(|r| r.proposed).collect());
+        assert_eq!(proposed.collect::<Vec<Vec<usize>>>(), [vec![1, 3], vec![2]]);
+    }
 }

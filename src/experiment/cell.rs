@@ -138,6 +138,9 @@ pub struct Plan {
     pub prompts: Vec<String>,
     /// SHA-256 over the prompts: ids, categories, texts and tokens.
     pub prompts_sha256: String,
+    /// For every prompt that has the same tokens as an earlier one, the first such prompt.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub copies: BTreeMap<String, String>,
     /// How they were chosen from the prompts that the experiment names.
     #[serde(default, skip_serializing_if = "Choice::is_all")]
     pub choice: Choice,
@@ -158,6 +161,34 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The first prompt with the same tokens.
+    pub fn original<'a>(&'a self, prompt: &'a str) -> &'a str {
+        self.copies.get(prompt).map_or(prompt, String::as_str)
+    }
+
+    /// The number of prompts that differ from each other.
+    pub fn distinct_prompts(&self) -> usize {
+        self.prompts.len() - self.copies.len()
+    }
+
+    /// For every prompt, the index of the first one whose times are not independent of its own:
+    /// prompts of a batch share their times, and equal prompts are one.
+    pub fn clusters(&self, batch: usize) -> Vec<usize> {
+        let mut first = (0..self.prompts.len()).map(|at| at / batch * batch).collect::<Vec<_>>();
+        let places = self.prompts.iter().zip(0..).collect::<BTreeMap<_, usize>>();
+        let root = |first: &[usize], mut at: usize| {
+            while first[at] != at {
+                at = first[at];
+            }
+            at
+        };
+        for (copy, original) in &self.copies {
+            let [one, other] = [copy, original].map(|prompt| root(&first, places[prompt]));
+            first[one.max(other)] = one.min(other);
+        }
+        (0..first.len()).map(|at| root(&first, at)).collect()
+    }
+
     /// The cells that are run twice, each with its repetition.
     pub fn controls(&self) -> Vec<(&Cell, &Cell)> {
         let first = |again: &Cell| {

@@ -59,6 +59,7 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
         warmup: spec.warmup,
         prompts: Vec::new(),
         prompts_sha256: String::new(),
+        copies: BTreeMap::new(),
         choice: Default::default(),
         turns: BTreeMap::new(),
         texts: BTreeMap::new(),
@@ -83,6 +84,7 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
     prompts::check_unique(prompts.iter().map(|prompt| &*prompt.id))?;
     plan.prompts = prompts.iter().map(|p| p.id.clone()).collect();
     plan.prompts_sha256 = prompts::sha256(&prompts, &tokens);
+    plan.copies = prompts::copies(&prompts, &tokens);
     plan.choice = choice;
     plan.check()?;
     plan.seal()?;
@@ -135,6 +137,13 @@ impl Plan {
             || ids(&mut self.cells.iter().map(|cell| &cell.id)) < self.cells.len()
         {
             bail!("two prompts or two cells have the same id");
+        }
+        let prompts = self.prompts.iter().collect::<BTreeSet<_>>();
+        let mut copies = self.copies.iter();
+        if !copies.all(|(copy, first)| {
+            prompts.contains(copy) && prompts.contains(first) && !self.copies.contains_key(first)
+        }) {
+            bail!("\"copies\" must map prompts of the plan to prompts that are no copies");
         }
         let batch = self.cells.iter().map(|cell| cell.batch).max().unwrap_or(1);
         BATCH.check(&Value::Count(batch))?;

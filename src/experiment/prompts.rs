@@ -1,5 +1,7 @@
 //! The prompts of a run.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, bail};
 use sha2::{Digest, Sha256};
 
@@ -27,6 +29,19 @@ pub fn check_unique<'a>(ids: impl Iterator<Item = &'a str>) -> Result<()> {
         Some(pair) => bail!("two prompts have the id \"{}\": ids must be unique", pair[0]),
         None => Ok(()),
     }
+}
+
+/// For every prompt with the same tokens as an earlier one, the first such prompt.
+pub fn copies(prompts: &[Prompt], tokens: &[Vec<Token>]) -> BTreeMap<String, String> {
+    let mut first = BTreeMap::<&[Token], &str>::new();
+    let mut copies = BTreeMap::new();
+    for (Prompt { id, .. }, tokens) in prompts.iter().zip(tokens) {
+        let original = *first.entry(tokens).or_insert(id);
+        if original != id {
+            copies.insert(id.clone(), original.to_owned());
+        }
+    }
+    copies
 }
 
 /// SHA-256 over everything in the prompts that can change tokens or the grouping of rows:

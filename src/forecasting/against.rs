@@ -9,7 +9,7 @@ use super::cells::{ForecastCell, compared};
 use crate::experiment::{Cell, PlannedModel};
 use crate::report::Results;
 use crate::sampling::SamplingParams;
-use crate::statistics::{MIN_PROMPTS, Sample, WIDE_Z, acceptance, by_prompt};
+use crate::statistics::{MIN_PROMPTS, Sample, WIDE_Z, acceptance};
 use crate::tape::{Tape, TapeDrafter, TapeModel};
 
 /// A cell of a run with its forecast. `docs/tape.md` describes the columns.
@@ -85,7 +85,14 @@ fn draft_is(drafter: &TapeDrafter, plan: Option<&PlannedModel>) -> bool {
 
 fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Option<ForecastGap> {
     let samples = results.samples(&cell.id);
-    let both = by_prompt(samples).into_iter().filter_map(|(prompt, samples)| {
+    let names = tape.sequences.iter().map(|sequence| sequence.prompt.as_str());
+    let originals = names.zip(tape.originals()).collect::<BTreeMap<_, _>>();
+    let mut prompts = BTreeMap::<_, Vec<&Sample>>::new();
+    for sample in samples {
+        let original = originals.get(&*sample.prompt).copied();
+        prompts.entry(original.unwrap_or(&sample.prompt)).or_default().push(sample);
+    }
+    let both = prompts.into_iter().filter_map(|(prompt, samples)| {
         let (forecast, measured) = (own.prompts.get(prompt)?, acceptance(samples));
         let tokens = |accepted: f64, rounds: f64| [accepted + rounds, rounds];
         let forecast = tokens(forecast.accepted, forecast.rounds);

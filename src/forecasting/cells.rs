@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::MAX_K;
 use super::timing::{Costed, DraftedRound, SpentTime};
-use crate::statistics::Ratio;
+use crate::statistics::{Ratio, looped_tokens};
 use crate::tape::{AcceptanceRule, Forecast, SequenceOdds, SiblingKind, Tape, nodes};
 
 /// A decoding configuration and its forecast, by prompt.
@@ -14,7 +14,7 @@ pub struct ForecastCell {
     pub config: DecodingConfig,
     /// Number of sequences.
     pub sequences: usize,
-    /// By prompt, in the order of their names.
+    /// By prompt, in the order of their names; equal prompts are one.
     pub prompts: BTreeMap<String, PromptForecast>,
 }
 
@@ -55,6 +55,8 @@ impl TreeShape {
 pub struct PromptForecast {
     /// Tokens.
     pub tokens: f64,
+    /// How many of them lie in repetition loops.
+    pub looped: f64,
     /// Expected rounds.
     pub rounds: f64,
     /// Expected accepted tokens.
@@ -80,7 +82,9 @@ pub fn forecast_cells(
     trees: &[TreeShape],
     costed: Option<&Costed<'_>>,
 ) -> Vec<ForecastCell> {
-    let mut cells = BTreeMap::new();
+    let (mut cells, originals) = (BTreeMap::new(), tape.originals());
+    let looped = tape.sequences.iter().map(|sequence| looped_tokens(&sequence.tokens) as f64);
+    let looped = looped.collect::<Vec<_>>();
     for drafter in 0..tape.drafters.len() {
         let configs = configs(tape, drafter, trees);
         for (number, sequence) in tape.sequences.iter().enumerate() {
@@ -95,8 +99,9 @@ pub fn forecast_cells(
                 };
                 let cell = cells.entry(config).or_insert_with_key(empty);
                 cell.sequences += 1;
-                let sums = cell.prompts.entry(sequence.prompt.clone()).or_default();
+                let sums = cell.prompts.entry(originals[number].to_owned()).or_default();
                 sums.add(&odds, &cell.config, &found);
+                sums.looped += looped[number];
                 if let Some(costed) = costed {
                     let with_model = tape.drafters[drafter].model.is_some();
                     let round = |at| cell.config.round(&odds, at, with_model);
@@ -195,6 +200,11 @@ impl ForecastCell {
     /// Tokens of the completions per round: τ where the end of a completion cuts the last round.
     pub fn tokens_per_round(&self) -> Ratio {
         self.ratio(|sums| [sums.tokens, sums.rounds])
+    }
+
+    /// The share of the tokens that lie in repetition loops; `None` without tokens.
+    pub fn loop_share(&self) -> Option<f64> {
+        self.ratio(|sums| [sums.looped, sums.tokens]).value()
     }
 
     /// Accepted ÷ drafted tokens.

@@ -48,6 +48,8 @@ pub(super) struct Accounts<'a> {
     cells: BTreeMap<&'a str, usize>,
     /// The numbers of the prompts in the plan.
     prompts: BTreeMap<&'a str, usize>,
+    /// [`Plan::clusters`] of every size of a batch.
+    clusters: BTreeMap<usize, Vec<usize>>,
     blocks: BTreeMap<usize, BlockAccount>,
     /// Generations whose row was not read yet.
     open: BTreeMap<BatchSeat, GenerationCheck>,
@@ -63,10 +65,12 @@ impl<'a> Accounts<'a> {
     pub(super) fn new(plan: &'a Plan) -> Self {
         let cells = plan.cells.iter().enumerate().map(|(i, cell)| (&*cell.id, i));
         let prompts = plan.prompts.iter().enumerate().map(|(i, id)| (&**id, i));
+        let clusters = plan.cells.iter().map(|cell| (cell.batch, plan.clusters(cell.batch)));
         Self {
             plan,
             cells: cells.collect(),
             prompts: prompts.collect(),
+            clusters: clusters.collect(),
             blocks: BTreeMap::new(),
             open: BTreeMap::new(),
             reading: (0, 0),
@@ -133,13 +137,10 @@ impl<'a> Accounts<'a> {
         }
     }
 
-    /// The first of the prompts that are decoded together with this one.
-    fn first_of_batch<'p>(&'p self, cell: usize, prompt: &'p str) -> &'p str {
-        let batch = self.plan.cells[cell].batch;
-        match self.prompts.get(prompt) {
-            Some(at) => &self.plan.prompts[at / batch * batch],
-            None => prompt,
-        }
+    /// The first prompt of the cluster to which a prompt belongs in a cell.
+    fn first_of_cluster<'p>(&'p self, cell: usize, prompt: &'p str) -> &'p str {
+        let clusters = &self.clusters[&self.plan.cells[cell].batch];
+        self.prompts.get(prompt).map_or(prompt, |&at| &self.plan.prompts[clusters[at]])
     }
 
     fn name(&mut self, name: String) -> Arc<str> {
@@ -190,15 +191,19 @@ impl RowVisitor for Accounts<'_> {
         let check = self.open.remove(&seat).unwrap_or_default();
         let wrong = check.misfit(self.plan, &self.plan.cells[cell], &row);
         let wrong = wrong.map(|what| format!("cell {}: {what}", row.cell));
-        let (rounds, behind_end, beam) = check.end();
-        let timed_with = self.first_of_batch(cell, &row.prompt).to_owned();
+        let GenerationCheck { behind_end, looped, .. } = check;
+        let (rounds, beam) = check.end();
+        let timed_with = self.first_of_cluster(cell, &row.prompt).to_owned();
+        let original = self.plan.original(&row.prompt).to_owned();
         let sample = Sample {
             timed_with: self.name(timed_with),
+            original: self.name(original),
             prompt: self.name(row.prompt),
             category: self.name(row.category),
             repeat: row.repeat,
             new_tokens: row.new_tokens,
             behind_end,
+            looped,
             target_forwards: row.target_forwards,
             draft_forwards: row.draft_forwards,
             prefill_us: row.prefill_us,

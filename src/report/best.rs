@@ -1,5 +1,6 @@
 //! The best draft length of a series, and how stable that choice is.
 
+use super::loops::{is_looping, judged, judged_samples, pairs_of};
 use super::results::Results;
 use super::series::Series;
 use crate::experiment::Cell;
@@ -38,10 +39,12 @@ pub(super) fn best<'a>(
     let mut contest = Contest::default();
     let mut entrants = Vec::new();
     for cell in &series.cells {
-        let pairs = pair_by_prompt(results.baseline(cell), results.samples(&cell.id));
-        if !pairs.is_empty() {
-            let times = pairs.values().copied().collect::<Vec<_>>();
-            contest.add(pairs);
+        let all = pair_by_prompt(results.baseline(cell), results.samples(&cell.id));
+        if !all.is_empty() {
+            let times = all.values().copied().collect::<Vec<_>>();
+            let judged = pairs_of(results, cell, judged_samples(results, cell).into_iter());
+            // If every generation has a loop, there is no verdict, and K is the fastest on loops.
+            contest.add(if judged.is_empty() { all } else { judged });
             entrants.push((*cell, times));
         }
     }
@@ -54,12 +57,15 @@ pub(super) fn best<'a>(
     Some(BestCell { cell, row, times, left_out, contest, entrant })
 }
 
-/// The conclusion that the confidence interval of a speedup allows.
+/// The conclusion that the confidence interval of a speedup allows: of that without loops if plain
+/// decoding has too many.
 pub(super) fn verdict(row: &SummaryRow) -> &'static str {
-    match (row.speedup_lo, row.speedup_hi) {
+    let speedup = judged(row);
+    match (speedup.lo, speedup.hi) {
         (Some(lo), _) if lo > 1.0 => "faster",
         (_, Some(hi)) if hi < 1.0 => "slower",
         (Some(_), Some(_)) => "no difference shown",
+        _ if is_looping(row) => "unknown: too few prompts without loops",
         _ => "unknown: too few prompts",
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::best::{best, verdict};
+use super::loops::{LoopShares, is_looping, loop_free_cell};
 use super::results::Results;
 use super::series::Series;
 use super::tables::{number, with_interval};
@@ -23,8 +24,22 @@ const GAP: usize = 2;
 /// The minimum width of a column: narrower ones would break method names in two.
 const NARROW: usize = 13;
 
-const HEAD: [&str; 7] =
-    ["method", "sampling", "class", "best K", "speedup [95 %]", "acceptance", "verdict"];
+/// The number of columns.
+const COLUMNS: usize = 8;
+
+const HEAD: [&str; COLUMNS] = [
+    "method",
+    "sampling",
+    "class",
+    "best K",
+    "speedup [95 %]",
+    "without loops",
+    "acceptance",
+    "verdict",
+];
+
+/// The column of the speedups without loops, which is left out where none is needed.
+const WITHOUT_LOOPS: usize = 5;
 
 /// The column of the guarantee class.
 const CLASS: usize = 2;
@@ -33,20 +48,23 @@ const CLASS: usize = 2;
 const WORDS: [usize; 2] = [0, 1];
 
 /// Columns of numbers, which are aligned to the right.
-const NUMBERS: [usize; 3] = [3, 4, 5];
+const NUMBERS: [usize; 4] = [3, 4, WITHOUT_LOOPS, 6];
 
 /// The summary of a run: its warnings, and one row per series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Brief {
     warnings: Vec<String>,
-    rows: Vec<[String; 7]>,
+    rows: Vec<[String; COLUMNS]>,
 }
 
 impl Brief {
     pub(super) fn new(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Self {
         let mut all = Vec::from_iter(sessions::disturbed(results));
         all.extend(controls::disturbed(results));
+        let shares = LoopShares::of(results).filter(|loops| loops.alarming);
+        all.extend(shares.map(|loops| loops.words()));
         all.extend(warnings::warnings(results, summary));
+        let loops = summary.iter().any(is_looping);
         let row = |series: &Series<'_>| {
             let row = best(results, series, summary)?.row;
             let k = row.num_speculative_tokens.map_or_else(String::new, |k| k.to_string());
@@ -56,6 +74,7 @@ impl Brief {
                 row.class.clone(),
                 k,
                 with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2).to_string(),
+                loops.then(|| loop_free_cell(row).to_string()).unwrap_or_default(),
                 number(row.acceptance_rate, 3).to_string(),
                 results.verdict(verdict(row)).split(':').next().unwrap_or_default().to_owned(),
             ])
@@ -76,7 +95,10 @@ impl Brief {
             (all > shown).then(|| format!("and {} more in report.md", all - shown))
         };
         lines.extend(more(self.warnings.len(), WARNINGS));
-        let head = HEAD.map(str::to_owned);
+        let mut head = HEAD.map(str::to_owned);
+        if self.rows.iter().all(|row| row[WITHOUT_LOOPS].is_empty()) {
+            head[WITHOUT_LOOPS].clear();
+        }
         let table = [&head].into_iter().chain(self.rows.iter().take(ROWS)).collect::<Vec<_>>();
         let widths = widths(&table, columns);
         for row in table {
@@ -96,12 +118,13 @@ fn length(text: &str) -> usize {
 }
 
 /// Fits every column to its contents. If the table is then too wide, shrinks the widest
-/// text column until it fits.
-fn widths(table: &[&[String; 7]], columns: usize) -> [usize; 7] {
-    let mut widths: [usize; 7] = std::array::from_fn(|column| {
+/// text column until it fits. A column without text has no width.
+fn widths(table: &[&[String; COLUMNS]], columns: usize) -> [usize; COLUMNS] {
+    let mut widths: [usize; COLUMNS] = std::array::from_fn(|column| {
         table.iter().map(|row| length(&row[column])).max().unwrap_or(0)
     });
-    while widths.iter().sum::<usize>() + GAP * (widths.len() - 1) > columns {
+    let gaps = GAP * widths.iter().filter(|width| **width > 0).count().saturating_sub(1);
+    while widths.iter().sum::<usize>() + gaps > columns {
         let widest = WORDS.into_iter().max_by_key(|&column| widths[column]);
         let Some(column) = widest.filter(|&column| widths[column] > NARROW) else { break };
         widths[column] -= 1;
@@ -110,14 +133,15 @@ fn widths(table: &[&[String; 7]], columns: usize) -> [usize; 7] {
 }
 
 /// A row as lines of text: several if a cell is wrapped.
-fn row_lines(row: &[String; 7], widths: [usize; 7]) -> Vec<String> {
-    let cells: [Vec<String>; 7] = std::array::from_fn(|i| match WORDS.contains(&i) {
+fn row_lines(row: &[String; COLUMNS], widths: [usize; COLUMNS]) -> Vec<String> {
+    let cells: [Vec<String>; COLUMNS] = std::array::from_fn(|i| match WORDS.contains(&i) {
         true => fold(&row[i], widths[i]),
         false => vec![row[i].clone()],
     });
     let height = cells.iter().map(Vec::len).max().unwrap_or(0);
     let line = |i: usize| {
-        let parts = cells.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+        let shown = cells.iter().zip(widths).enumerate().filter(|(_, (_, width))| *width > 0);
+        let parts = shown.map(|(column, (cell, width))| {
             let part = cell.get(i).map_or("", String::as_str);
             if NUMBERS.contains(&column) {
                 format!("{part:>width$}")

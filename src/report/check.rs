@@ -11,7 +11,7 @@ use crate::distribution::Token;
 use crate::experiment::{Cell, Plan};
 use crate::model::hex;
 use crate::rows::{BLOCK_FILES, BeamRow, BlockDigest, BlockRow, GenerationRow, RoundRow, TextRow};
-use crate::statistics::Rounds;
+use crate::statistics::{Rounds, looped_tokens};
 
 /// Times are whole nanoseconds, so a difference of less than half a nanosecond between two
 /// sums is floating-point rounding.
@@ -63,8 +63,10 @@ pub(super) struct GenerationCheck {
     paused: bool,
     /// The number of tokens of its completion, and the hash of its text.
     text: Option<(usize, [u8; 32])>,
-    /// The number of tokens behind the first one that ends a text.
-    behind_end: usize,
+    /// How many of its tokens lie behind the first one that ends a text.
+    pub(super) behind_end: usize,
+    /// How many of its tokens lie in repetition loops.
+    pub(super) looped: usize,
     /// What was written of the beam search that found it.
     beam: Option<Box<BeamRow>>,
 }
@@ -92,6 +94,7 @@ impl GenerationCheck {
         self.text = Some((row.tokens.len(), Sha256::digest(&row.text).into()));
         let end = row.tokens.iter().position(|token| eos.contains(token));
         self.behind_end = end.map_or(0, |end| row.tokens.len() - end - 1);
+        self.looped = looped_tokens(&row.tokens);
         self.beam = row.beam.map(Box::new);
     }
 
@@ -157,11 +160,10 @@ impl GenerationCheck {
         ])
     }
 
-    /// The rounds, all of which were added, the number of tokens behind the end of the text, and what
-    /// was written of the beam search.
-    pub(super) fn end(mut self) -> (Box<Rounds>, usize, Option<Box<BeamRow>>) {
+    /// The rounds, all of which were added, and what was written of the beam search.
+    pub(super) fn end(mut self) -> (Box<Rounds>, Option<Box<BeamRow>>) {
         self.rounds.end();
-        (self.rounds, self.behind_end, self.beam)
+        (self.rounds, self.beam)
     }
 }
 

@@ -1,23 +1,27 @@
 //! Composes the report from its sections: text, tables and figures.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::best::{best, verdict};
 use super::document::{DocBlock, DocCell, DocFigure, external, ours, strong};
+use super::loops::{LoopShares, is_looping, judged_samples, loop_free_cell, pairs_of};
 use super::results::Results;
 use super::series::{Names, Series, columns, lines, series};
 use super::tables::{number, verdict_cell, with_interval};
 use super::warnings::warnings;
 use super::{
-    batches, beams, controls, divergence, held_out, machines, other_tools, outliers, policies,
-    sessions, speedup_ceiling, trace, worth,
+    batches, beams, controls, divergence, held_out, machines, other_tools, outliers, places,
+    policies, sessions, speedup_ceiling, trace, worth,
 };
 use crate::experiment::PlannedModel;
 use crate::model::{CacheDtype, Vocabulary};
 use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
 use crate::shown::count;
-use crate::statistics::{MIN_PROMPTS, RESAMPLES, acceptance, deciles, pair_by_prompt, speedup};
+use crate::statistics::{MIN_PROMPTS, RESAMPLES, acceptance, deciles, speedup};
+
+/// The head of the column of the speedups without loops.
+const WITHOUT_LOOPS: &str = "without loops [95 %]:";
 
 /// The maximum number of prompts named in a sentence about how prompts were chosen.
 const LISTED: usize = 12;
@@ -33,6 +37,10 @@ pub(super) fn compose(
         vec![DocBlock::Title(plan.experiment.clone()), DocBlock::Question(plan.question.clone())];
     let alarms = [sessions::disturbed(results), controls::disturbed(results)];
     document.extend(alarms.iter().flatten().map(|alarm| DocBlock::Paragraph(strong(alarm))));
+    document.extend(LoopShares::of(results).map(|loops| match loops.alarming {
+        true => DocBlock::Paragraph(strong(&loops.words())),
+        false => DocBlock::paragraph(&loops.words()),
+    }));
     document.push(run(results));
     document.extend(best_lengths(results, &series, summary));
     document.extend(checks(results, summary));
@@ -45,6 +53,7 @@ pub(super) fn compose(
     document.extend(speedup_ceiling::section(results, &series, summary));
     document.extend(held_out::section(results, &series));
     document.extend(predictions(&series, summary));
+    document.extend(places::sections(results, &series));
     document.extend(worth::against_rejection(results, &series));
     document.extend(worth::ceilings(results, &series, summary));
     document.extend(worth::distances(&series, summary));
@@ -117,16 +126,10 @@ fn run(results: &Results) -> DocBlock {
 
 /// The fastest cell of every method.
 fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
-    let head = [
-        "method",
-        "sampling",
-        "class",
-        "best K:",
-        "speedup [95 %]:",
-        "predicted:",
-        "best in resamples:",
-        "against plain decoding",
-    ];
+    let loops = summary.iter().any(is_looping);
+    let mut head = vec!["method", "sampling", "class", "best K:", "speedup [95 %]:"];
+    head.extend(loops.then_some(WITHOUT_LOOPS));
+    head.extend(["predicted:", "best in resamples:", "against plain decoding"]);
     let mut left_out = Vec::new();
     let rows = series.iter().filter_map(|series| {
         let best = best(results, series, summary)?;
@@ -137,13 +140,15 @@ fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]
             format!("{}, {}, K = {k} ({prompts} of {of} prompts)", series.method, series.sampling)
         });
         left_out.extend(few);
-        let rest = vec![
-            with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
+        let mut line = series.line(best.cell);
+        line.push(with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2));
+        line.extend(loops.then(|| loop_free_cell(row)));
+        line.extend([
             number(row.predicted_speedup, 2),
             best.wins().map_or_else(|| number(None, 0), |wins| DocCell::percent(wins, 0)),
             verdict_cell(results.verdict(verdict(row))),
-        ];
-        Some([series.line(best.cell), rest].concat())
+        ]);
+        Some(line)
     });
     let rows = rows.collect::<Vec<_>>();
     let intervals = format!(
@@ -177,6 +182,7 @@ fn checks(results: &Results, summary: &[SummaryRow]) -> Vec<DocBlock> {
             class_with_word(&cell.class).into(),
             row.generations.into(),
             row.tokens.into(),
+            row.loop_share.map_or_else(|| number(None, 0), |share| DocCell::percent(share, 1)),
             number(row.tokens_per_second, 1),
             number(row.baseline_forwards_per_token, 3),
         ])
@@ -186,6 +192,7 @@ fn checks(results: &Results, summary: &[SummaryRow]) -> Vec<DocBlock> {
         "class",
         "generations:",
         "tokens:",
+        "in loops:",
         "tokens/s:",
         "target passes per token (must be 1.000):",
     ];
@@ -203,7 +210,8 @@ fn checks(results: &Results, summary: &[SummaryRow]) -> Vec<DocBlock> {
 }
 
 fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
-    let head = columns(&[
+    let loops = summary.iter().any(is_looping);
+    let mut head = columns(&[
         "cell",
         "status",
         "rounds:",
@@ -214,10 +222,11 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
         "T(K+1)/T(1):",
         "tokens/s:",
         "speedup [95 %]:",
-        "predicted:",
     ]);
+    head.extend(loops.then_some(WITHOUT_LOOPS));
+    head.push("predicted:");
     let table = lines(series, summary, |cell, row| {
-        Some(vec![
+        let mut line = vec![
             cell.id.as_str().into(),
             row.status.as_str().into(),
             row.rounds.into(),
@@ -233,8 +242,10 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
             number(row.verify_cost_ratio, 2),
             number(row.tokens_per_second, 1),
             with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
-            number(row.predicted_speedup, 2),
-        ])
+        ];
+        line.extend(loops.then(|| loop_free_cell(row)));
+        line.push(number(row.predicted_speedup, 2));
+        Some(line)
     });
     vec![
         DocBlock::Heading("All cells"),
@@ -290,7 +301,8 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     )
 }
 
-/// τ and speedup by category of prompt, at the best K of each series.
+/// τ and speedup by category of prompt, at the best K of each series; without loops if plain
+/// decoding has too many.
 fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     let all = results.samples.values().flatten();
     let names = all.map(|s| &*s.category).collect::<BTreeSet<_>>();
@@ -301,21 +313,23 @@ fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) 
     let head = columns(&head.iter().map(String::as_str).collect::<Vec<_>>());
     let table = series.iter().filter_map(|series| {
         let cell = best(results, series, summary)?.cell;
-        let samples = results.samples(&cell.id);
-        let pairs = pair_by_prompt(results.baseline(cell), samples);
-        let of_prompt =
-            samples.iter().map(|s| (&*s.prompt, &*s.category)).collect::<BTreeMap<_, _>>();
+        let samples = judged_samples(results, cell);
         let mut line = series.line(cell);
         line.extend(names.iter().map(|name| {
-            let inside = samples.iter().filter(|s| &*s.category == *name);
-            let tau = acceptance(inside).block_efficiency();
-            let inside = pairs.iter().filter(|(p, _)| of_prompt.get(*p) == Some(name));
-            let ratio = speedup(inside.map(|(_, t)| t));
+            let inside = || samples.iter().copied().filter(|s| &*s.category == *name);
+            let tau = acceptance(inside()).block_efficiency();
+            let ratio = speedup(pairs_of(results, cell, inside()).values());
             DocCell::shown_as(format!("{}, {}", number(tau, 2), number(ratio, 2)), ratio)
         }));
         Some(line)
     });
-    vec![DocBlock::Heading("By category of prompt"), DocBlock::table(&head, table.collect())]
+    let table = DocBlock::table(&head, table.collect());
+    let mut blocks = vec![DocBlock::Heading("By category of prompt")];
+    if summary.iter().any(is_looping) {
+        blocks.push(DocBlock::paragraph("On the generations on which the verdicts rest."));
+    }
+    blocks.push(table);
+    blocks
 }
 
 /// Deciles of the speedups of single prompts, at the best K of each series.

@@ -23,7 +23,9 @@ pub(super) fn predictions(results: &Results) -> BTreeMap<&str, HeldOutSpeedup> {
     });
     let categories = results.samples.values().flatten().map(|s| (&*s.prompt, &*s.category));
     let categories = categories.collect::<BTreeMap<_, _>>();
-    let prompts = results.plan.prompts.iter().map(String::as_str);
+    let plan = &results.plan;
+    let prompts = plan.prompts.iter().map(String::as_str);
+    let prompts = prompts.filter(|prompt| plan.original(prompt) == *prompt);
     let prompts = prompts.filter_map(|prompt| Some((prompt, *categories.get(prompt)?)));
     let found = held_out(&fitted.collect::<Vec<_>>(), &halves(prompts));
     cells.iter().zip(found).filter_map(|(cell, found)| Some((&*cell.id, found?))).collect()

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use super::document::DocBlock;
+use super::loops::{judged_samples, pairs_of};
 use super::results::Results;
 use super::series::{Series, columns, settings_but};
 use super::tables::{ends, number, verdict_cell, with_interval};
 use crate::experiment::Cell;
 use crate::length::LENGTHS;
 use crate::statistics::{
-    Interval, LEVEL, PairedTime, SignFlip, against_tuned, pair_by_prompt, sign_flips, speedup,
-    speedup_interval,
+    Interval, LEVEL, PairedTime, SignFlip, against_tuned, sign_flips, speedup, speedup_interval,
 };
 
 /// A cell whose draft length is not fixed, compared with the tuned fixed length.
@@ -68,8 +68,9 @@ pub(super) fn policies<'a>(results: &Results, series: &'a [Series<'_>]) -> Vec<P
     policies.collect()
 }
 
+/// The times on which the verdict rests.
 fn times<'a>(results: &'a Results, cell: &Cell) -> BTreeMap<&'a str, PairedTime> {
-    pair_by_prompt(results.baseline(cell), results.samples(&cell.id))
+    pairs_of(results, cell, judged_samples(results, cell).into_iter())
 }
 
 fn is_fixed(cell: &Cell) -> bool {

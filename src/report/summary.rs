@@ -1,6 +1,7 @@
 //! Computes the rows of `summary.csv` and `survival.csv` from the samples of a run.
 
 use super::held_out;
+use super::loops::{loop_free, pairs_of};
 use super::results::Results;
 use super::series::{Series, series};
 use super::tables::ends;
@@ -8,10 +9,10 @@ use crate::experiment::Cell;
 use crate::rows::Calibration;
 use crate::rows::{BeamRow, SummaryRow, SurvivalRow};
 use crate::statistics::{
-    Costs, Interval, RoundProgress, Sample, Survival, acceptance, alpha, block_efficiency,
-    branches, by_prompt, calibrated_speedup, forwards_per_token, ms_per_token, pair_by_prompt,
-    passes_per_row, rounds, speedup, speedup_interval, survival_ratios, texts_at_once, timed,
-    times, tokens_per_second, tv,
+    Costs, RoundProgress, Sample, Survival, acceptance, alpha, block_efficiency, branches,
+    by_prompt, calibrated_speedup, forwards_per_token, loop_share, ms_per_token, pair_by_prompt,
+    passes_per_row, rounds, speedup, speedup_interval, survival_intervals, survival_ratios,
+    texts_at_once, timed, times, tokens_per_second, tv,
 };
 
 /// The status of a cell that a part of a run has no block of.
@@ -30,6 +31,7 @@ pub fn summary(results: &Results) -> Vec<SummaryRow> {
             let mut row = identity(results, cell);
             let samples = results.samples(&cell.id);
             row.baseline_forwards_per_token = forwards_per_token(results.baseline(cell));
+            row.baseline_loop_share = loop_share(results.baseline(cell));
             row.tokens_per_second = tokens_per_second(samples);
             row.texts_at_once = texts_at_once(samples);
             row.ms_per_token = ms_per_token(samples);
@@ -107,6 +109,7 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         generations: samples.len(),
         tokens: samples.iter().map(|s| s.new_tokens).sum(),
         behind_end_share: results.behind_end_share(samples),
+        loop_share: loop_share(samples),
         passes_per_token: forwards_per_token(samples),
         rounds: samples.iter().map(|s| s.rounds.len()).sum(),
         ..SummaryRow::default()
@@ -167,6 +170,9 @@ fn compare(row: &mut SummaryRow, results: &Results, cell: &Cell) {
     row.baseline_tokens_per_second = (us > 0.0).then(|| tokens as f64 * 1e6 / us);
     row.speedup = speedup(pairs.values());
     (row.speedup_lo, row.speedup_hi) = ends(speedup_interval(&pairs));
+    let pairs = pairs_of(results, cell, loop_free(results, cell).into_iter());
+    row.loop_free_speedup = speedup(pairs.values());
+    (row.loop_free_speedup_lo, row.loop_free_speedup_hi) = ends(speedup_interval(&pairs));
 }
 
 fn calibrated(
@@ -221,9 +227,8 @@ pub fn survival(results: &Results) -> Vec<SurvivalRow> {
     for cell in results.plan.cells.iter().filter(|c| !c.is_baseline() && !c.control) {
         let samples = results.samples(&cell.id);
         let counts = Survival::of(rounds(samples));
-        let ratios = survival_ratios(samples);
-        for ((survival, ratio), position) in counts.curve().into_iter().zip(ratios).zip(1..) {
-            let interval = ratio.interval().unwrap_or(Interval { lo: 0.0, hi: 1.0 });
+        let bounds = survival_intervals(&survival_ratios(samples));
+        for ((survival, interval), position) in counts.curve().into_iter().zip(bounds).zip(1..) {
             rows.push(SurvivalRow {
                 cell: cell.id.clone(),
                 position,

@@ -165,11 +165,19 @@ fn cells(results: &Results, summary: &[SummaryRow], found: &mut Vec<String>) {
     if few > 0 {
         found.push(format!("Fewer than {FEW_ROUNDS} rounds in {}.", count(few, "cell")));
     }
-    if results.plan.prompts.len() < MIN_PROMPTS {
+    let distinct = results.plan.distinct_prompts();
+    if let copies @ 1.. = results.plan.copies.len() {
+        found.push(format!(
+            "{copies} of {} prompts are the same prompt as an earlier one: equal prompts count as \
+             one in intervals and tests.",
+            results.plan.prompts.len()
+        ));
+    }
+    if distinct < MIN_PROMPTS {
         found.push(format!(
             "With {}, ratios have no interval: below {MIN_PROMPTS} prompts, no interval \
              is known to keep its nominal coverage.",
-            count(results.plan.prompts.len(), "prompt")
+            count(distinct, "prompt")
         ));
     }
     found.extend(outliers::warning(results));

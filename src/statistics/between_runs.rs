@@ -53,7 +53,7 @@ pub type PromptInRuns = [PromptWork; 2];
 pub type PairedPrompts = Vec<PromptInRuns>;
 
 /// Pairs the generations of a cell in two runs. Generations that only one run has are left
-/// out. Times count if they count in both runs.
+/// out. Times count if they count in both runs. Equal prompts are one.
 pub fn pair_runs<'a>(
     cells: [CellOfRun<'a>; 2],
     pairing: Pairing,
@@ -77,7 +77,10 @@ pub fn pair_runs<'a>(
     let mut prompts = BTreeMap::<&str, PromptInRuns>::new();
     for (place, first) in &placed[0] {
         let Some(second) = placed[1].get(place) else { continue };
-        let both = prompts.entry(place.0).or_default();
+        // Equal prompts are one, which plans of older builds do not say.
+        let mut originals = [first, second].into_iter().map(|own| &*own[0].original);
+        let original = originals.find(|original| *original != place.0).unwrap_or(place.0);
+        let both = prompts.entry(original).or_default();
         let works = [(first, &plain[0]), (second, &plain[1])].map(|(own, plain)| work(own, plain));
         let timed = works.iter().all(|work| work.tokens > 0);
         let against_plain = works.iter().all(|work| work.against_plain.tokens > 0);

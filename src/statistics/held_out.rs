@@ -47,7 +47,7 @@ pub fn halves<'a>(
     prompts.into_iter().map(half).collect()
 }
 
-/// Predicts the speedup of every cell. `None` for baselines, for cells without rounds, and if a
+/// Predicts the speedup of every cell; `halves` has the first of equal prompts. `None` for baselines, for cells without rounds, and if a
 /// half has fewer than half of [`MIN_PROMPTS`] prompts.
 pub fn held_out(
     cells: &[HeldOutCell<'_>],
@@ -59,7 +59,7 @@ pub fn held_out(
     }
     let models = [0, 1].map(|half| {
         let sums = cells.iter().map(|cell| {
-            let own = timed(cell.samples).filter(|s| halves.get(&*s.prompt) == Some(&half));
+            let own = timed(cell.samples).filter(|s| halves.get(&*s.original) == Some(&half));
             rows_of(own)
         });
         let sums = sums.collect::<Vec<_>>();
@@ -96,7 +96,7 @@ fn judged(
     let [plain, own] = cells.map(|cell| timed(cell.samples));
     let plain = plain.map(|s| ((&*s.prompt, s.repeat), s));
     let plain = plain.collect::<BTreeMap<_, _>>();
-    let own = own.filter(|sample| takes(&sample.prompt));
+    let own = own.filter(|sample| takes(&sample.original));
     let both = own.filter_map(|s| Some((*plain.get(&(&*s.prompt, s.repeat))?, s)));
     let (plain, own) = both.unzip::<_, _, Vec<_>, Vec<_>>();
     let sides = [&plain, &own];

@@ -7,10 +7,12 @@
 mod acceptance;
 mod between_machines;
 mod between_runs;
+mod by_place;
 mod cost_model;
 mod held_out;
 mod interval;
 mod least_squares;
+mod loops;
 mod outliers;
 mod paired;
 mod part_cost;
@@ -33,9 +35,11 @@ pub use between_runs::{
     CellOfRun, Contrast, ContrastFinding, Measure, PairedPrompts, Pairing, PromptInRuns,
     PromptWork, contrasts, pair_runs,
 };
+pub use by_place::{PlacedRounds, distances, placed, range_name, ranges};
 pub use cost_model::{CostKeys, CostModel};
 pub use held_out::{HeldOutCell, HeldOutSpeedup, halves, held_out};
 pub use interval::{Interval, MIN_PROMPTS, Ratio, WIDE_Z, Z, student};
+pub use loops::{MOST_LOOPED, loop_share, looped_tokens};
 pub use outliers::{Outlier, Side, outliers};
 pub use paired::{LEVEL, SignFlip, against_tuned, flips, holm, log_ratios, sign_flip, sign_flips};
 pub use part_cost::PartCost;
@@ -57,7 +61,7 @@ pub use speedup::{
     Contest, PairedTime, Verdicts, pair_by_prompt, pair_samples, speedup, speedup_interval,
     speedup_ratio,
 };
-pub use survival::{Survival, survival_ratios};
+pub use survival::{Survival, survival_intervals, survival_ratios};
 pub use time_sums::TimeSums;
 
 /// `numerator / denominator`, or `None` if the quotient is not finite or the denominator

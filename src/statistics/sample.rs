@@ -15,14 +15,18 @@ use crate::rows::BeamRow;
 #[allow(missing_docs)]
 pub struct Sample {
     pub prompt: Arc<str>,
+    /// The first prompt with the same tokens.
+    pub original: Arc<str>,
     pub category: Arc<str>,
-    /// The first prompt of its batch, whose prompts share their times; its own prompt without a
-    /// batch.
+    /// The first prompt of its cluster: equal prompts, and those of a batch, which share their
+    /// times.
     pub timed_with: Arc<str>,
     pub repeat: u32,
     pub new_tokens: usize,
     /// How many of them lie behind the first one that ends a text.
     pub behind_end: usize,
+    /// How many of them lie in repetition loops.
+    pub looped: usize,
     pub target_forwards: usize,
     pub draft_forwards: usize,
     pub prefill_us: f64,
@@ -41,11 +45,11 @@ pub struct Sample {
 }
 
 /// The samples of one cell by prompt, in the order of the prompts' names, independent of the order
-/// of execution.
+/// of execution. Equal prompts are one.
 pub fn by_prompt(samples: &[Sample]) -> BTreeMap<&str, Vec<&Sample>> {
     let mut prompts = BTreeMap::<&str, Vec<&Sample>>::new();
     for sample in samples {
-        prompts.entry(&*sample.prompt).or_default().push(sample);
+        prompts.entry(&*sample.original).or_default().push(sample);
     }
     prompts
 }

@@ -26,8 +26,8 @@ pub struct PairedTime {
 }
 
 /// Matches generations of the baseline and of a cell by prompt and repeat. Generations that only
-/// one side finished, or whose times do not count, are left out. Prompts that were decoded in one
-/// batch share their times and are one entry under the name of the first.
+/// one side finished, or whose times do not count, are left out. Equal prompts,
+/// and those of a batch, which share their times, are one entry under the name of the first.
 pub fn pair_by_prompt<'a>(
     baseline: &[Sample],
     cell: &'a [Sample],

@@ -1,6 +1,6 @@
 //! Survival: the probability that verification keeps a draft up to a position.
 
-use super::interval::Ratio;
+use super::interval::{Interval, Ratio};
 use super::ratio;
 use super::rounds::CountedRound;
 use super::sample::{Sample, by_prompt, rounds};
@@ -76,4 +76,20 @@ pub fn survival_ratios(samples: &[Sample]) -> Vec<Ratio> {
         survival.clone()
     });
     product.collect()
+}
+
+/// The intervals of S(i), by position from 1; 0 to 1 where there is none. S never rises, so what
+/// bounds it from above at a position also does at all later ones, and what bounds it from below
+/// also does at all earlier ones.
+pub fn survival_intervals(ratios: &[Ratio]) -> Vec<Interval> {
+    let own = ratios.iter().map(Ratio::interval);
+    let mut bounds =
+        own.map(|own| own.unwrap_or(Interval { lo: 0.0, hi: 1.0 })).collect::<Vec<_>>();
+    for i in 1..bounds.len() {
+        bounds[i].hi = bounds[i].hi.min(bounds[i - 1].hi);
+    }
+    for i in (1..bounds.len()).rev() {
+        bounds[i - 1].lo = bounds[i - 1].lo.max(bounds[i].lo);
+    }
+    bounds
 }

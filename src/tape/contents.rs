@@ -86,6 +86,20 @@ impl Tape {
         self.scores.get(&(drafter, sequence))
     }
 
+    /// For every sequence, the name of the first prompt with the same tokens; its own if the tokens
+    /// are unknown.
+    pub fn originals(&self) -> Vec<&str> {
+        let mut first = BTreeMap::<&[Token], &str>::new();
+        let mut originals = Vec::with_capacity(self.sequences.len());
+        for TapeSequence { prompt, prompt_tokens, .. } in &self.sequences {
+            originals.push(match prompt_tokens.as_slice() {
+                [] => prompt,
+                tokens => *first.entry(tokens).or_insert(prompt),
+            });
+        }
+        originals
+    }
+
     /// The odds of a sequence with a drafter; `None` if the tape does not hold them.
     pub fn odds(&self, drafter: usize, sequence: usize) -> Option<SequenceOdds<'_>> {
         let (described, score) = (self.drafters.get(drafter)?, self.score(drafter, sequence)?);

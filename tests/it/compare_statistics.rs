@@ -171,10 +171,12 @@ fn sample(prompt: &str, repeat: u32, us: f64, timed: bool) -> Sample {
     Sample {
         timed_with: Arc::from(prompt),
         prompt: Arc::from(prompt),
+        original: Arc::from(prompt),
         category: Arc::from("c"),
         repeat,
         new_tokens: 10,
         behind_end: 0,
+        looped: 0,
         target_forwards: 5,
         draft_forwards: 0,
         prefill_us: 1.0,
@@ -213,4 +215,18 @@ fn timed_generations_are_paired_by_prompt_and_repeat() {
     assert_eq!(paired, Some([10.0, 20.0]));
     assert_eq!(times(&first, &second, Pairing::Prompt), Some([111.0, 20.0]));
     assert_eq!(times(&first, &second[2..], Pairing::Prompt), None);
+}
+
+/// Catches: copies of a prompt count as prompts; only the first run's plan says which they are.
+#[test]
+fn copies_of_a_prompt_are_one_pair() {
+    let run = |known: bool| {
+        let copy = Sample { original: Arc::from("a"), ..sample("b", 0, 3.0, true) };
+        let copy = if known { copy } else { sample("b", 0, 3.0, true) };
+        [sample("a", 0, 1.0, true), copy]
+    };
+    for known in [[true, true], [false, true], [true, false]] {
+        let runs = known.map(run);
+        assert_eq!(times(&runs[0], &runs[1], Pairing::PromptAndRepeat), Some([4.0, 4.0]));
+    }
 }

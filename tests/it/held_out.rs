@@ -161,11 +161,13 @@ fn sample(prompt: usize, k: usize, slower: f64) -> Sample {
     }
     Sample {
         prompt: Arc::from(format!("p{prompt}").as_str()),
+        original: Arc::from(format!("p{prompt}").as_str()),
         timed_with: Arc::from(format!("p{prompt}").as_str()),
         category: Arc::from("c"),
         repeat: 0,
         new_tokens: 20 * emitted,
         behind_end: 0,
+        looped: 0,
         target_forwards: 20,
         draft_forwards: 20 * k,
         prefill_us: 0.0,

@@ -136,6 +136,28 @@ fn survival_ratios_match_the_survival_curve_and_have_intervals() {
     }
 }
 
+/// Catches: bounds rise, as where too few prompts reach a position for an interval of its own.
+#[test]
+fn bounds_of_survival_never_rise() {
+    // Every draft survives position 1, which therefore has no interval, and too few prompts for an
+    // interval reach position 3.
+    let rounds = |i: usize| {
+        let accepted = |j: usize| if i < 6 { 4 - j % 2 } else { 1 };
+        (0..4).map(|j| round(4, accepted(j))).collect()
+    };
+    let samples = (0..14).map(|i| sample(&format!("p{i}"), 1.0, rounds(i))).collect::<Vec<_>>();
+    let ratios = survival_ratios(&samples);
+    let own = ratios.iter().map(Ratio::interval).collect::<Vec<_>>();
+    assert!(own[0].is_none() && own[1].is_some() && own[2].is_none() && own[3].is_none());
+    let bounds = survival_intervals(&ratios);
+    let [first, second] = [bounds[0], bounds[1]];
+    assert_eq!((first.lo, first.hi), (second.lo, 1.0), "what bounds S(2) bounds S(1)");
+    assert_eq!(Some(second), own[1]);
+    for later in &bounds[2..] {
+        assert_eq!((later.lo, later.hi), (0.0, second.hi));
+    }
+}
+
 #[test]
 fn speedup_intervals_pair_both_sides_of_each_prompt() {
     // Prompts differ a thousandfold, but their ratios only by 2 %: unpaired sides would

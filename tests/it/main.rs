@@ -198,6 +198,8 @@ mod compare_runs;
 #[cfg(feature = "harness")]
 mod compare_statistics;
 #[cfg(feature = "harness")]
+mod copies;
+#[cfg(feature = "harness")]
 mod damaged;
 #[cfg(feature = "harness")]
 mod disturbed;
@@ -249,6 +251,8 @@ mod hub_support;
 mod installed;
 #[cfg(feature = "harness")]
 mod intervals;
+#[cfg(feature = "harness")]
+mod loops;
 #[cfg(all(feature = "harness", target_os = "linux"))]
 mod memory;
 #[cfg(feature = "harness")]
@@ -279,6 +283,8 @@ mod prompt_formats;
 mod prompt_tokens;
 #[cfg(feature = "harness")]
 mod prompts;
+#[cfg(feature = "harness")]
+mod published;
 #[cfg(feature = "harness")]
 mod raw_files;
 #[cfg(feature = "harness")]

@@ -10,6 +10,7 @@ use specdec::rows::Calibration;
 use specdec::rows::{BlockRow, GenerationRow, RoundRow, SummaryRow, SurvivalRow};
 
 use crate::experiment_support::rows;
+use crate::loops::looped;
 use crate::rows_fields::{FINISHED, Finished, differing};
 use crate::rows_predicted::calibrated_speedup;
 
@@ -100,6 +101,18 @@ fn us_per_token(generations: &[&GenerationRow]) -> Option<f64> {
     tokens_per_second(generations).map(|rate| 1e6 / rate)
 }
 
+/// The share of the tokens of a cell that lie in loops.
+fn loop_share(sums: &Sums<'_>) -> Option<f64> {
+    let looped = sum(&sums.generations, |g| looped(&tokens(sums, g)) as f64);
+    ratio(looped, sum(&sums.generations, |g| g.new_tokens as f64))
+}
+
+fn tokens(sums: &Sums<'_>, own: &GenerationRow) -> Vec<u32> {
+    let place = (&own.cell, &own.prompt, own.repeat);
+    let mut texts = sums.run.found.texts.iter();
+    texts.rfind(|row| (&row.cell, &row.prompt, row.repeat) == place).unwrap().tokens.clone()
+}
+
 /// How a cell went, and the first of its failures.
 fn status(sums: &Sums<'_>) -> (String, String) {
     let run = sums.run;
@@ -174,6 +187,8 @@ fn summary(sums: &Sums<'_>) -> SummaryRow {
         generations: generations.len(),
         tokens: generations.iter().map(|g| g.new_tokens).sum(),
         behind_end_share: behind_end_share(sums),
+        loop_share: loop_share(sums),
+        baseline_loop_share: loop_share(&baseline),
         rounds: rounds.len(),
         batch: 1,
         texts_at_once: (!sums.timed().is_empty()).then_some(1.0),
@@ -207,6 +222,13 @@ fn summary(sums: &Sums<'_>) -> SummaryRow {
         rounds.iter().map(|r| r.proposed).max().unwrap_or(cell.method.num_speculative_tokens);
     let (plain, own) = sums.pairs();
     let quotient = |a: Option<f64>, b: Option<f64>| ratio(a?, b?);
+    let calm = plain.iter().map(|g| looped(&tokens(&sums.baseline(), g)) == 0);
+    let calm = plain.iter().zip(calm).filter(|(_, calm)| *calm).map(|(g, _)| *g);
+    let calm = calm.collect::<Vec<_>>();
+    let of_calm = |g: &&&GenerationRow| {
+        calm.iter().any(|plain| (&plain.prompt, plain.repeat) == (&g.prompt, g.repeat))
+    };
+    let own_calm = own.iter().filter(of_calm).copied().collect::<Vec<_>>();
     SummaryRow {
         acceptance_rate: ratio(accepted, proposed),
         alpha: ratio(sum(&rounds, |r| r.overlap_sum), forks).filter(|_| chains),
@@ -218,6 +240,7 @@ fn summary(sums: &Sums<'_>) -> SummaryRow {
         verify_cost_ratio: passes(most + 1).map(|us| us / single),
         baseline_tokens_per_second: tokens_per_second(&plain),
         speedup: quotient(us_per_token(&plain), us_per_token(&own)),
+        loop_free_speedup: quotient(us_per_token(&calm), us_per_token(&own_calm)),
         // These runs have too few prompts to fit costs to half of them.
         predicted_speedup: None,
         calibrated_speedup: calibrated_speedup(sums).filter(|_| !cell.control),
@@ -276,6 +299,8 @@ fn every_field_of_the_summary_follows_from_the_rows() {
             around(found.block_efficiency, tau.0, tau.1);
             around(found.tv, found.tv_lo, found.tv_hi);
             around(found.speedup, found.speedup_lo, found.speedup_hi);
+            let calm = (found.loop_free_speedup_lo, found.loop_free_speedup_hi);
+            around(found.loop_free_speedup, calm.0, calm.1);
             SummaryRow {
                 alpha_lo: found.alpha_lo,
                 alpha_hi: found.alpha_hi,
@@ -285,6 +310,8 @@ fn every_field_of_the_summary_follows_from_the_rows() {
                 tv_hi: found.tv_hi,
                 speedup_lo: found.speedup_lo,
                 speedup_hi: found.speedup_hi,
+                loop_free_speedup_lo: found.loop_free_speedup_lo,
+                loop_free_speedup_hi: found.loop_free_speedup_hi,
                 ..summary(&Sums::new(run, cell))
             }
         });

@@ -43,11 +43,13 @@ pub(crate) fn reduced(rows: &[RoundRow]) -> Box<Rounds> {
 pub(crate) fn sample(prompt: &str, decode_us: f64, rounds: Vec<RoundRow>) -> Sample {
     Sample {
         prompt: prompt.into(),
+        original: prompt.into(),
         timed_with: prompt.into(),
         category: "code".into(),
         repeat: 0,
         new_tokens: rounds.iter().map(|r| r.emitted).sum(),
         behind_end: 0,
+        looped: 0,
         target_forwards: rounds.len(),
         draft_forwards: 0,
         prefill_us: 0.0,
@@ -157,6 +159,31 @@ fn survival_never_rises_and_sums_to_the_accepted_tokens() {
     assert!(curve.windows(2).all(|pair| pair[1] <= pair[0]));
     let tau = Acceptance::of(&full).block_efficiency().unwrap();
     close(1.0 + curve.iter().sum::<f64>(), tau);
+}
+
+/// Catches: distances count from the wrong end, or a round's own tokens; rejected tokens count as
+/// reached; bounds of ranges are off by one.
+#[test]
+fn acceptance_by_drafted_length_and_by_distance_matches_a_hand_count() {
+    assert_eq!(ranges(3), [(0, 0), (1, 1), (2, 2), (3, 3)]);
+    assert_eq!(ranges(20)[8..], [(8, 8), (9, 16), (17, 20)]);
+    let own = sample("p", 1.0, vec![round(3, 3), round(3, 1), round(1, 0), round(0, 0)]);
+    let counts = |found: Vec<PlacedRounds>| {
+        let counts =
+            found.into_iter().map(|own| (own.rounds, own.drafted, own.reached, own.accepted));
+        counts.collect::<Vec<_>>()
+    };
+    let by_length = placed(own.rounds.iter().map(|round| (round.depth, round)), &ranges(3));
+    assert_eq!(
+        (by_length[3].acceptance_rate(), by_length[2].acceptance_rate()),
+        (Some(4.0 / 6.0), None)
+    );
+    assert_eq!(counts(by_length), [(1, 0, 0, 0), (1, 1, 1, 0), (0, 0, 0, 0), (2, 6, 5, 4)]);
+    // The rounds begin 8, 4, 2 and 1 tokens before the end.
+    assert!(distances([&own]).map(|(distance, _)| distance).eq([8, 4, 2, 1]));
+    let by_distance = placed(distances([&own]), &[(1, 4), (5, 8)]);
+    assert_eq!(by_distance[0].conditional(), Some(1.0 / 3.0));
+    assert_eq!(counts(by_distance), [(3, 4, 3, 1), (1, 3, 3, 3)]);
 }
 
 #[test]

@@ -155,6 +155,7 @@ impl Synthetic {
             texts: BTreeMap::new(),
             prompts: (0..self.prompts).map(|p| format!("prompt-{p:02}")).collect(),
             prompts_sha256: "11".repeat(32),
+            copies: BTreeMap::new(),
             choice: Choice::default(),
             target: model("embedded-target"),
             draft: Some(model("embedded-draft")),

@@ -35,7 +35,10 @@ pub(crate) fn texts(rows: &Rows) -> Vec<TextRow> {
         cell: g.cell.clone(),
         prompt: g.prompt.clone(),
         repeat: g.repeat,
-        tokens: vec![0; g.new_tokens],
+        // A generation in the category "loop" repeats three tokens.
+        tokens: (0..g.new_tokens as u32)
+            .map(|at| if g.category == "loop" { at % 3 } else { at })
+            .collect(),
         text: "a".repeat(g.new_tokens),
         beam: None,
     };

@@ -9,7 +9,7 @@ use crate::forecasting::{
     DraftedRound, ForecastCell, ForecastVerdict, MAX_K, NearerDraft, best, verdict,
 };
 use crate::shown::{self, count};
-use crate::statistics::{Ratio, median};
+use crate::statistics::{MOST_LOOPED, Ratio, median};
 use crate::tape::{AcceptanceRule, Tape};
 
 pub(super) struct ForecastText<'a>(pub(super) &'a Forecasts);
@@ -21,6 +21,7 @@ impl ForecastText<'_> {
             let sampling = self.0.tape.header.samplings[doubt.sampling].words();
             writeln!(text, "doubt: {sampling}, {}: {doubt}", self.drafter(doubt.drafter))?;
         }
+        self.loops(&mut text)?;
         let bests = self.0.bests(0);
         // Without costs all sampling settings have the same verdict.
         let sentences = if self.0.costs.is_some() { bests.len() } else { 1 };
@@ -34,6 +35,22 @@ impl ForecastText<'_> {
         self.nearer(&mut text)?;
         self.gaps(&mut text)?;
         Ok(text)
+    }
+
+    /// The sampling settings with too many repetition loops.
+    fn loops(&self, text: &mut String) -> Result<()> {
+        for group in self.0.cells.chunk_by(|a, b| a.config.sampling == b.config.sampling) {
+            if let Some(share) = group[0].loop_share().filter(|share| *share > MOST_LOOPED) {
+                writeln!(
+                    text,
+                    "loops: {}: {:.1} % of the tokens lie in repetition loops, where more drafts \
+                     survive than in other text",
+                    self.sampling(&group[0]),
+                    100.0 * share
+                )?;
+            }
+        }
+        Ok(())
     }
 
     fn sampling(&self, cell: &ForecastCell) -> String {

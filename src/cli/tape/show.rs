@@ -9,6 +9,7 @@ use clap::Args;
 use crate::cli::output;
 use crate::recording::read_tape_file;
 use crate::shown::{self, count};
+use crate::statistics::looped_tokens;
 use crate::tape::{Tape, TapeEnd, TapeLog};
 
 #[derive(Debug, Args)]
@@ -32,6 +33,7 @@ pub(super) fn contents(tape: &Tape) -> String {
         .map(|sequence| &sequence.prompt)
         .collect::<std::collections::BTreeSet<_>>();
     let ended = sequences.iter().filter(|sequence| sequence.end == TapeEnd::Token).count();
+    let looped = sequences.iter().map(|sequence| looped_tokens(&sequence.tokens)).sum::<usize>();
     let target = shown::line(&header.target.describe());
     let _ = writeln!(
         text,
@@ -39,6 +41,10 @@ pub(super) fn contents(tape: &Tape) -> String {
         sequences.len(),
         count(prompts.len(), "prompt")
     );
+    if tokens > 0 {
+        let share = 100.0 * looped as f64 / tokens as f64;
+        let _ = writeln!(text, "loops     hold {share:.1} % of the tokens");
+    }
     let _ = writeln!(text, "target    {target} ({})", shown::line(&header.source));
     let logs = |of: &dyn Fn(&TapeLog) -> bool| tape.logs.iter().filter(|log| of(log)).count();
     if !tape.logs.is_empty() {

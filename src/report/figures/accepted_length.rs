@@ -4,7 +4,7 @@ use super::data::{Data, TableEntry};
 use super::table;
 use crate::experiment::Cell;
 use crate::plot::{Axis, Column, LegendEntry, LegendSample, NOTHING, Page, PlotValue, ramp};
-use crate::statistics::rounds;
+use crate::statistics::{range_name, ranges, rounds};
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let entries = data.series.iter().filter_map(|series| {
@@ -17,7 +17,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     table::limit(data, &mut entries, table::MOST, &mut notes);
     let cells = entries.iter().map(|e| e.cell);
     let most = cells.flat_map(|c| rounds(data.results.samples(&c.id))).map(|r| r.accepted).max()?;
-    let bins = bins(most);
+    let bins = ranges(most);
     let column = Column { title: String::new(), axis: Axis::unit("share of rounds"), even: None };
     let value = |e: &TableEntry<'_>| vec![PlotValue::Bar(shares(data, e.cell, &bins))];
     let mut rows = table::rows(data, vec![column], &entries, value);
@@ -25,27 +25,12 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let most = bins.len() - 1;
     let colour = |i: usize| if i == 0 { NOTHING } else { ramp(most - i, most).colour };
     rows.parts = (0..bins.len()).map(colour).collect();
-    let name = |&(lo, hi): &(usize, usize)| {
-        if lo == hi { lo.to_string() } else { format!("{lo} to {hi}") }
-    };
     let keys = bins.iter().zip(&rows.parts);
     let legend = keys
-        .map(|(bin, colour)| LegendEntry::new(name(bin), LegendSample::Part(*colour)))
+        .map(|(bin, colour)| LegendEntry::new(range_name(*bin), LegendSample::Part(*colour)))
         .collect();
     let title = "Drafted tokens that a round accepts";
     Some(table::page(title, notes, legend, rows))
-}
-
-/// Bins of the counts from 0 to `most`: one per count up to 8, then of doubling width.
-fn bins(most: usize) -> Vec<(usize, usize)> {
-    let mut bins = (0..=most.min(8)).map(|n| (n, n)).collect::<Vec<_>>();
-    let mut from = 9;
-    while from <= most {
-        let to = (2 * (from - 1)).min(most);
-        bins.push((from, to));
-        from = to + 1;
-    }
-    bins
 }
 
 /// The share of rounds in each bin.

@@ -6,7 +6,8 @@ use super::data::{Data, TableEntry};
 use super::facets::even;
 use super::table;
 use crate::plot::{Axis, Column, Even, MOST_PANELS, Page, PlotValue};
-use crate::statistics::{pair_by_prompt, speedup, speedup_interval};
+use crate::report::loops::{judged_samples, pairs_of};
+use crate::statistics::{speedup, speedup_interval};
 
 /// How many categories are drawn side by side.
 const ABREAST: usize = 4;
@@ -28,12 +29,12 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     table::limit(data, &mut entries, table::MOST / bands, &mut notes);
     let dots = entries.iter().map(|entry| {
         let cell = entry.cell;
-        let times = pair_by_prompt(data.results.baseline(cell), data.results.samples(&cell.id));
+        let samples = judged_samples(data.results, cell);
         let dot = |wanted: &&str| {
-            let inside = times.iter().filter(|(p, _)| category.get(*p) == Some(wanted));
-            let inside = inside.map(|(p, time)| (*p, *time)).collect::<BTreeMap<_, _>>();
-            let interval = speedup_interval(&inside).map(|i| (i.lo, i.hi));
-            PlotValue::dot(speedup(inside.values()), interval)
+            let inside = samples.iter().copied().filter(|sample| &*sample.category == *wanted);
+            let times = pairs_of(data.results, cell, inside);
+            let interval = speedup_interval(&times).map(|i| (i.lo, i.hi));
+            PlotValue::dot(speedup(times.values()), interval)
         };
         (cell.id.as_str(), categories.iter().map(dot).collect::<Vec<_>>())
     });

@@ -24,6 +24,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::document::{DocFigure, ours};
+use super::loops::LoopShares;
 use super::results::Results;
 use crate::plot::Page;
 use crate::rows::{SummaryRow, SurvivalRow};
@@ -93,7 +94,8 @@ const FIGURES: &[(&str, &str, DrawFigure)] = &[
     ),
     (
         "categories",
-        "Speedup over plain decoding by category of prompt, at the best K of each method; bars are \
+        "Speedup over plain decoding by category of prompt, at the best K of each method, without \
+         repetition loops where these hold more than 10 % of the tokens of plain decoding; bars are \
          95 % intervals over prompts.",
         categories::draw,
     ),
@@ -121,6 +123,7 @@ pub(super) fn write_all(
     let mut data = Data::new(results, summary, survival);
     data.looks = looks::assign(&data);
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let loops = LoopShares::of(results).filter(|loops| loops.alarming);
     let mut written = Vec::new();
     let single = FIGURES.iter().filter_map(|(name, caption, draw)| {
         let figure = Figure { name: (*name).to_owned(), caption: (*caption).to_owned() };
@@ -129,6 +132,11 @@ pub(super) fn write_all(
     for (figure, mut page) in single.chain(by_setting::draw(&data)) {
         if results.withholds() && !UNTIMED.contains(&figure.name.as_str()) {
             page.notes.insert(0, "DISTURBED: no verdict on speed follows from these times.".into());
+        }
+        if let Some(loops) = &loops
+            && !UNTIMED.contains(&figure.name.as_str())
+        {
+            page.notes.push(loops.sentence.clone());
         }
         let Figure { name, caption } = figure;
         let path = folder.join(format!("{name}.svg"));

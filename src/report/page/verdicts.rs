@@ -7,6 +7,7 @@ use crate::exactness::certified;
 use crate::registry::class_with_word;
 use crate::report::best::{best, verdict};
 use crate::report::document::{DocCell, Tone};
+use crate::report::loops::{is_looping, judged};
 use crate::report::results::Results;
 use crate::report::series::{Series, series};
 use crate::report::tables::{number, with_interval};
@@ -88,7 +89,7 @@ fn exact(results: &Results, series: &[Series<'_>]) -> PageVerdict {
 }
 
 fn sure(results: &Results, summary: &[SummaryRow]) -> PageVerdict {
-    let prompts = results.plan.prompts.len();
+    let prompts = results.plan.distinct_prompts();
     let widths = summary
         .iter()
         .filter_map(|row| Some(100.0 * (row.speedup_hi? - row.speedup_lo?) / 2.0 / row.speedup?));
@@ -115,7 +116,7 @@ type BestOfSeries<'s, 'a> = (&'s Series<'a>, &'a SummaryRow);
 
 /// The fastest cell of all.
 fn fastest<'s, 'a>(bests: &[BestOfSeries<'s, 'a>]) -> Option<BestOfSeries<'s, 'a>> {
-    let speedup = |row: &SummaryRow| row.speedup.unwrap_or(0.0);
+    let speedup = |row: &SummaryRow| judged(row).value.unwrap_or(0.0);
     bests.iter().copied().max_by(|a, b| speedup(a.1).total_cmp(&speedup(b.1)))
 }
 
@@ -126,16 +127,22 @@ fn faster(results: &Results, bests: &[BestOfSeries<'_, '_>]) -> PageVerdict {
         return PageVerdict { question: QUESTION, answer, tone, details: Vec::new() };
     };
     let found = verdict(row);
-    let ratio = number(row.speedup, 2);
+    let judged = judged(row);
+    let ratio = number(judged.value, 2);
     let (answer, tone) = match found {
         _ if results.withholds() => ("Withheld: disturbed".to_owned(), Tone::Bad),
         "faster" => (format!("Yes: {ratio} ×"), Tone::Good),
         "slower" => (format!("No: {ratio} × at best"), Tone::Bad),
         _ => (format!("Not shown: {ratio} × at best"), Tone::Plain),
     };
-    let interval = with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2);
+    let interval = with_interval(judged.value, judged.lo, judged.hi, 2);
+    let all = number(row.speedup, 2);
+    let of = match is_looping(row) {
+        true => format!(" on the generations without a loop, {all} on all"),
+        false => String::new(),
+    };
     let k = row.num_speculative_tokens.map_or_else(String::new, |k| format!(", best K = {k}"));
-    let best = format!("{}, {}{k}: {interval}.", own.method, own.sampling);
+    let best = format!("{}, {}{k}: {interval}{of}.", own.method, own.sampling);
     let of = |wanted| bests.iter().filter(|(_, row)| verdict(row) == wanted).count();
     let lines = format!(
         "At their best K, {} of {} lines are faster than plain decoding and {} slower.",
@@ -165,7 +172,7 @@ fn forecast(bests: &[BestOfSeries<'_, '_>], summary: &[SummaryRow]) -> PageVerdi
         format!("Median gap over {}: {gap}.", count(gaps.len(), "cell"))
     });
     let how = both.map(|_| {
-        "For the fastest cell, from costs fitted to the other half of the prompts.".to_owned()
+        "For all generations of the fastest cell, from costs fitted to the other half of the prompts.".to_owned()
     });
     let details = [how, median].into_iter().flatten().collect();
     PageVerdict { question: "As forecast?", answer, tone: Tone::Plain, details }

@@ -1,0 +1,83 @@
+//! Acceptance by the length of a draft, and by the distance to the end of the completion.
+
+use super::ratio;
+use super::rounds::CountedRound;
+use super::sample::Sample;
+
+/// Rounds with something in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PlacedRounds {
+    /// Their number.
+    pub rounds: usize,
+    /// Tokens of their drafts; of a tree, its depth.
+    pub drafted: usize,
+    /// How many of them were reached: accepted, or the first that was not.
+    pub reached: usize,
+    /// How many were accepted.
+    pub accepted: usize,
+}
+
+impl PlacedRounds {
+    /// Accepted ÷ drafted tokens.
+    pub fn acceptance_rate(&self) -> Option<f64> {
+        ratio(self.accepted as f64, self.drafted as f64)
+    }
+
+    /// Accepted ÷ reached tokens, which does not depend on how long drafts are.
+    pub fn conditional(&self) -> Option<f64> {
+        ratio(self.accepted as f64, self.reached as f64)
+    }
+
+    fn add(&mut self, round: CountedRound) {
+        self.rounds += 1;
+        self.drafted += round.depth;
+        self.reached += round.depth.min(round.accepted + 1);
+        self.accepted += round.accepted;
+    }
+}
+
+/// Ranges of the counts from 0 to `most`: one per count up to 8, then of doubling width.
+pub fn ranges(most: usize) -> Vec<(usize, usize)> {
+    let mut ranges = (0..=most.min(8)).map(|n| (n, n)).collect::<Vec<_>>();
+    let mut from = 9;
+    while from <= most {
+        let to = (2 * (from - 1)).min(most);
+        ranges.push((from, to));
+        from = to + 1;
+    }
+    ranges
+}
+
+/// A range in words.
+pub fn range_name((lo, hi): (usize, usize)) -> String {
+    if lo == hi { lo.to_string() } else { format!("{lo} to {hi}") }
+}
+
+/// The rounds of some samples, each with the number of tokens from its first to the last of the
+/// completion.
+pub fn distances<'a>(
+    samples: impl IntoIterator<Item = &'a Sample>,
+) -> impl Iterator<Item = (usize, CountedRound)> {
+    samples.into_iter().flat_map(|sample| {
+        let mut left = sample.new_tokens;
+        sample.rounds.iter().map(move |round| {
+            let distance = left;
+            left = left.saturating_sub(round.emitted);
+            (distance, round)
+        })
+    })
+}
+
+/// Sums over the rounds of each range, given rounds with their places.
+pub fn placed(
+    rounds: impl IntoIterator<Item = (usize, CountedRound)>,
+    ranges: &[(usize, usize)],
+) -> Vec<PlacedRounds> {
+    let mut found = vec![PlacedRounds::default(); ranges.len()];
+    for (place, round) in rounds {
+        if let Some(at) = ranges.iter().position(|(lo, hi)| (*lo..=*hi).contains(&place)) {
+            found[at].add(round);
+        }
+    }
+    found
+}
