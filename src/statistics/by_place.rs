@@ -11,7 +11,8 @@ pub struct PlacedRounds {
     pub rounds: usize,
     /// Tokens of their drafts; of a tree, its depth.
     pub drafted: usize,
-    /// How many of them were reached: accepted, or the first that was not.
+    /// How many of them were reached: accepted, or the first that was not unless the completion had
+    /// ended.
     pub reached: usize,
     /// How many were accepted.
     pub accepted: usize,
@@ -31,7 +32,7 @@ impl PlacedRounds {
     fn add(&mut self, round: CountedRound) {
         self.rounds += 1;
         self.drafted += round.depth;
-        self.reached += round.depth.min(round.accepted + 1);
+        self.reached += round.depth.min(round.entered());
         self.accepted += round.accepted;
     }
 }
