@@ -116,7 +116,7 @@ fn read_records<R: RawRow>(
     let mut reader = csv::Reader::from_reader(lines);
     let header = reader.headers().map_err(damaged)?.clone();
     for column in columns::<R>() {
-        if !R::ADDED.contains(column) && !header.iter().any(|h| h == *column) {
+        if !header.iter().any(|h| h == *column) && !R::LATER.contains(column) {
             bail!("{} has no column \"{column}\"", R::FILE);
         }
     }

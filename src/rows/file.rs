@@ -19,9 +19,8 @@ pub(crate) trait RawRow:
     const NEEDED: bool;
     /// The beginning of its segments' names; empty if its rows stay in text.
     const SEGMENT: &'static str;
-
-    /// Columns that files of earlier formats lack.
-    const ADDED: &'static [&'static str];
+    /// The columns that runs of older versions lack.
+    const LATER: &'static [&'static str] = &[];
 
     /// Whether the file has JSON lines instead of CSV.
     fn is_json() -> bool {
@@ -49,12 +48,13 @@ pub(crate) trait PlacedRow: RawRow {
 }
 
 macro_rules! rows {
-    ($($row:ty: $file:literal, $needed:literal, $segment:literal, $typed:expr $(, $added:literal)?;)*) => {
+    ($($row:ty: $file:literal, $needed:literal, $segment:literal, $typed:expr
+        $(, later $later:expr)?;)*) => {
         $(impl RawRow for $row {
             const FILE: &'static str = $file;
             const NEEDED: bool = $needed;
             const SEGMENT: &'static str = $segment;
-            const ADDED: &'static [&'static str] = &[$($added)?];
+            $(const LATER: &'static [&'static str] = $later;)?
 
             fn typed() -> &'static [TypedColumn<Self>] {
                 $typed
@@ -77,7 +77,7 @@ macro_rules! placed {
 }
 
 rows! {
-    RoundRow: "rounds.csv", true, "rounds", ROUND, "accepted_raw";
+    RoundRow: "rounds.csv", true, "rounds", ROUND, later &["accepted_raw"];
     PositionRow: "positions.csv", false, "positions", POSITION;
     TextRow: "generations.jsonl", false, "texts", TEXT;
     TraceRow: "traces.jsonl", false, "traces", TRACE;

@@ -104,7 +104,7 @@ fn each_of<R: RawRow>(
             let schema = reader.metadata().file_metadata().schema_descr();
             let known = |column: &&TypedColumn<R>| {
                 let found = || schema.columns().iter().any(|known| known.name() == column.name);
-                !R::ADDED.contains(&column.name) || found()
+                !R::LATER.contains(&column.name) || found()
             };
             let columns =
                 columns.filter(known).map(|column| Ok((place(schema, column, name)?, column)));
