@@ -86,7 +86,7 @@ impl Scoring<'_> {
         let open = sequences.clone().filter(open).collect::<Vec<_>>();
         let mut progress =
             Progress::new("sequences", sequences.len(), sequences.len() - open.len());
-        let mut teachers = Teachers::new(self)?;
+        let mut teachers = Teachers::new(self, file.tape().ends())?;
         for sequence in open {
             for line in self.lines(file, &numbers, &mut teachers, sequence)? {
                 file.append(TapeLine::Score(line))?;
@@ -152,13 +152,17 @@ impl Scoring<'_> {
         let samplers = models.iter().map(|(d, _)| Sampler::new(draft_sampling(target, &d.params)));
         let samplers = samplers.collect::<Result<Vec<_>, _>>()?;
         let scored = teachers.scored(samplers, target, sequence).with_context(place)?;
-        let ends = &if others.is_empty() { Vec::new() } else { tape.ends() };
         let mut lines = Vec::new();
         for (&(_, &drafter), score) in models.iter().zip(scored) {
             lines.push(TapeScore { drafter, sequence: number, ..score });
         }
         for (described, &drafter) in others {
-            let starts = self.starts(described, target, (tape.header.target.vocab, ends), sequence);
+            let starts = self.starts(
+                described,
+                target,
+                (tape.header.target.vocab, &*teachers.ends),
+                sequence,
+            );
             let starts = Some(starts.with_context(place)?);
             lines.push(TapeScore { drafter, sequence: number, starts, ..TapeScore::default() });
         }
@@ -201,15 +205,17 @@ struct Teachers<'a> {
     draft: Option<Teacher<'a>>,
     target: Option<Teacher<'a>>,
     beliefs: Option<usize>,
+    /// The tokens with which drafts end.
+    ends: Vec<Token>,
 }
 
 impl<'a> Teachers<'a> {
-    fn new(scoring: &Scoring<'a>) -> Result<Self> {
+    fn new(scoring: &Scoring<'a>, ends: Vec<Token>) -> Result<Self> {
         let tools = scoring.tools;
         let both = scoring.overlap || scoring.beliefs.is_some();
         let target = tools.target.filter(|_| both).map(Teacher::new).transpose()?;
         let draft = tools.draft.map(Teacher::new).transpose()?;
-        Ok(Self { draft, target, beliefs: scoring.beliefs })
+        Ok(Self { draft, target, beliefs: scoring.beliefs, ends })
     }
 
     fn scored(
@@ -229,6 +235,7 @@ impl<'a> Teachers<'a> {
             teacher,
             sampler: &sampler,
             beliefs: self.beliefs,
+            ends: &self.ends,
         });
         Ok(score_sequence(draft, &samplers, target, sequence)?)
     }

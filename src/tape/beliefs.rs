@@ -16,8 +16,7 @@ pub struct DraftBeliefs {
     /// For each token of the completion: the pair of that token.
     pub along: Vec<[f64; 2]>,
     /// For each token of the completion: the pairs of a draft that diverges there, drawn once; none
-    /// if no draft can. If the last token ended the completion, a last entry holds the draft after
-    /// it.
+    /// if no draft can. If the last token ended the completion, a last entry has none.
     pub behind: Vec<Vec<[f64; 2]>>,
 }
 

@@ -74,28 +74,19 @@ pub(super) fn pair(belief: &Dist, token: Token) -> [f64; 2] {
 
 /// Draws drafts that diverge from a sequence.
 #[derive(Debug)]
-pub(super) struct DivergingDrafts {
+pub(super) struct DivergingDrafts<'s> {
     chance: Seeded,
     most: usize,
+    ends: &'s [Token],
     prompt_len: usize,
 }
 
-impl DivergingDrafts {
-    /// Drafts of at most `most` tokens that diverge from this sequence.
-    pub(super) fn new(sequence: &TapeSequence, most: usize) -> Self {
+impl<'s> DivergingDrafts<'s> {
+    /// Drafts of at most `most` tokens that diverge from this sequence, and end with any of `ends`.
+    pub(super) fn new(sequence: &TapeSequence, most: usize, ends: &'s [Token]) -> Self {
         let request = Request { seed: 0, prompt: &sequence.prompt, repeat: sequence.repeat };
         let prompt_len = sequence.prompt_tokens.len();
-        Self { chance: Seeded::new(request), most, prompt_len }
-    }
-
-    /// A draft that begins after the whole completion.
-    pub(super) fn after_end(
-        &mut self,
-        (teacher, draft): (&mut Teacher<'_>, &DraftSamplers<'_>),
-        known: &[Token],
-    ) -> Result<Vec<[f64; 2]>, Error> {
-        let dists = draft.after(teacher, (self.prompt_len, known))?;
-        self.draft((teacher, draft), known, (&dists.drafts[0], dists.belief(0)))
+        Self { chance: Seeded::new(request), most, ends, prompt_len }
     }
 
     /// A draft after `known`. Its first token is drawn from `first`, and policies see it in
@@ -111,7 +102,7 @@ impl DivergingDrafts {
         let mut drawn = Vec::with_capacity(self.most);
         let mut token = self.token(0, first);
         drawn.push(pair(belief, token));
-        while drawn.len() < self.most {
+        while drawn.len() < self.most && !self.ends.contains(&token) {
             context.push(token);
             let after = draft.after(teacher, (self.prompt_len, &context))?;
             token = self.token(drawn.len(), &after.drafts[0]);

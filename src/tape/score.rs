@@ -20,6 +20,8 @@ pub struct TargetReader<'a, 'm> {
     pub sampler: &'a Sampler,
     /// The K up to which to draw drafts that diverge from the sequence.
     pub beliefs: Option<usize>,
+    /// The tokens with which such a draft ends.
+    pub ends: &'a [Token],
 }
 
 /// The natural logarithms of the probabilities that `sampler` gives the tokens of the completion,
@@ -49,8 +51,9 @@ pub fn score_sequence(
 ) -> Result<Vec<TapeScore>, Error> {
     let mut scored = vec![TapeScore::empty(target.as_ref()); samplers.len()];
     let readers = samplers.iter().map(DraftSamplers::new).collect::<Result<Vec<_>, _>>()?;
-    let mut diverging =
-        target.as_ref().and_then(|target| Some(DivergingDrafts::new(sequence, target.beliefs?)));
+    let mut diverging = target
+        .as_ref()
+        .and_then(|target| Some(DivergingDrafts::new(sequence, target.beliefs?, target.ends)));
     let prompt_len = sequence.prompt_tokens.len();
     parts(sequence, |context, part| {
         let before = (prompt_len, context);
@@ -76,19 +79,16 @@ pub fn score_sequence(
         }
         Ok(())
     })?;
-    if let Some(diverging) = diverging.as_mut().filter(|_| sequence.end == TapeEnd::Token) {
-        let known = [sequence.prompt_tokens.as_slice(), &sequence.tokens].concat();
-        for (reader, scored) in readers.iter().zip(&mut scored) {
-            if let Some(beliefs) = &mut scored.beliefs {
-                beliefs.behind.push(diverging.after_end((draft, reader), &known)?);
-            }
-        }
+    if sequence.end == TapeEnd::Token {
+        // A draft ends with the last token.
+        let beliefs = scored.iter_mut().filter_map(|score| score.beliefs.as_mut());
+        beliefs.for_each(|beliefs| beliefs.behind.push(Vec::new()));
     }
     Ok(scored)
 }
 
 /// A draft model that reads, how it samples, and its diverging drafts.
-type Drafting<'a, 'm> = (&'a mut Teacher<'m>, &'a DraftSamplers<'a>, &'a mut DivergingDrafts);
+type Drafting<'a, 'm> = (&'a mut Teacher<'m>, &'a DraftSamplers<'a>, &'a mut DivergingDrafts<'a>);
 
 impl TapeScore {
     fn empty(target: Option<&TargetReader<'_, '_>>) -> Self {

@@ -290,7 +290,7 @@ fn a_baseline_with_fewer_passes_than_tokens_is_called_out() {
     for round in rows.rounds.iter_mut().filter(|r| r.cell == "none-0-1") {
         if round.round == 0 {
             (round.proposed, round.depth, round.accepted) = (1, 1, 1);
-            (round.reached, round.emitted) = (1, 2);
+            (round.reached, round.emitted, round.accepted_raw) = (1, 2, Some(1));
         } else {
             round.round -= 1;
         }

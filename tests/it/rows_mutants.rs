@@ -74,8 +74,11 @@ const ROUNDS: &[Mutant] = &[
         each_round(rows, |r| r.proposed = cell(plan, &r.cell).method.num_speculative_tokens);
     }),
     ("depth = proposed", "rounds.csv: depth", |rows, _| each_round(rows, |r| r.depth = r.proposed)),
-    ("accepted after the cut", "rounds.csv: accepted", |rows, _| {
-        each_round(rows, |r| r.accepted = r.accepted.min(r.emitted));
+    ("the end of a text is not accepted", "rounds.csv: accepted", |rows, _| {
+        each_round(rows, |r| r.accepted = r.accepted.min(r.emitted - 1));
+    }),
+    ("all drafted tokens were accepted before the cut", "rounds.csv: accepted_raw", |rows, _| {
+        each_round(rows, |r| r.accepted_raw = Some(r.proposed));
     }),
     ("emitted before the cut", "rounds.csv: emitted", |rows, _| {
         each_round(rows, |r| r.emitted = r.accepted + 1);

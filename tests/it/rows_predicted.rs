@@ -67,10 +67,12 @@ pub(crate) fn calibrated_speedup(sums: &Sums<'_>) -> Option<f64> {
     ratio(plain_time, time)
 }
 
-/// The rounds on all other prompts.
+/// The rounds on all prompts with another text.
 fn allowed<'r>(source: &Sums<'r>, prompt: &str, most: usize) -> Vec<Allowed<'r>> {
     let mut emitted = BTreeMap::<(&str, u32), usize>::new();
-    let others = source.rounds().into_iter().filter(|r| r.prompt != prompt);
+    let (ids, texts) = (&source.run.plan.prompts, source.run.scenario.prompts);
+    let text = |id: &str| texts[ids.iter().position(|known| known == id).unwrap()];
+    let others = source.rounds().into_iter().filter(|r| text(&r.prompt) != text(prompt));
     let allowed = others.map(|round| {
         let before = emitted.entry((&round.prompt, round.repeat)).or_default();
         let tokens = most.min(source.run.plan.max_tokens - *before - 1);
@@ -84,8 +86,8 @@ fn allowed<'r>(source: &Sums<'r>, prompt: &str, most: usize) -> Vec<Allowed<'r>>
 fn accepted(rounds: &[Allowed<'_>], k: usize) -> Option<f64> {
     let (mut survival, mut sum) = (1.0, 0.0);
     for i in 1..=k {
-        let goes_on = |a: &&Allowed<'_>| a.round.accepted >= i - 1 && a.round.emitted >= i;
-        let here = rounds.iter().filter(|a| a.tokens >= i).filter(goes_on);
+        let continues = |a: &&Allowed<'_>| a.round.accepted >= i - 1 && a.round.emitted >= i;
+        let here = rounds.iter().filter(|a| a.tokens >= i).filter(continues);
         let survived = here.clone().filter(|a| a.round.accepted >= i).count();
         if survival > 0.0 {
             survival *= ratio(survived as f64, here.count() as f64)?;

@@ -56,7 +56,7 @@ impl Step {
         self.cut && at == self.path.last().copied()
     }
 
-    /// The accepted nodes and the context, as far as they have children and the text goes on.
+    /// The accepted nodes and the context, as far as they have children and the text continues.
     pub(crate) fn forks(&self) -> Vec<Option<usize>> {
         let kept = [None].into_iter().chain(self.path.iter().copied().map(Some));
         kept.filter(|&at| !self.children(at).is_empty() && !self.ends_at(at)).collect()

@@ -254,8 +254,8 @@ fn survival(sums: &Sums<'_>) -> Vec<SurvivalRow> {
     let mut rows = Vec::new();
     let mut product = 1.0;
     for position in 1.. {
-        let goes_on = |r: &&&RoundRow| r.accepted >= position - 1 && r.emitted >= position;
-        let reached = rounds.iter().filter(|r| r.depth >= position).filter(goes_on);
+        let continues = |r: &&&RoundRow| r.accepted >= position - 1 && r.emitted >= position;
+        let reached = rounds.iter().filter(|r| r.depth >= position).filter(continues);
         let reached = reached.collect::<Vec<_>>();
         if reached.is_empty() {
             break;

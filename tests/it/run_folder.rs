@@ -279,8 +279,8 @@ fn rows_of_another_format_are_refused() {
     succeed(run(out.path(), &[]));
     let file = folder(out.path()).join("plan.toml");
     let text = fs::read_to_string(&file).unwrap();
-    for other in ["", "format = 3\n"] {
-        fs::write(&file, text.replacen("format = 2\n", other, 1)).unwrap();
+    for other in ["", "format = 1\n", "format = 4\n"] {
+        fs::write(&file, text.replacen("format = 3\n", other, 1)).unwrap();
         let output = specdec(&["report", folder(out.path()).to_str().unwrap()]).output().unwrap();
         fail(output, &["format", "use the version that made them"]);
     }

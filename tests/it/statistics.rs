@@ -164,7 +164,7 @@ fn survival_never_rises_and_sums_to_the_accepted_tokens() {
 /// Catches: distances count from the wrong end, or a round's own tokens; rejected tokens count as
 /// reached; bounds of ranges are off by one.
 #[test]
-fn acceptance_by_drafted_length_and_by_distance_matches_a_hand_count() {
+fn acceptance_by_place_matches_a_hand_count() {
     assert_eq!(ranges(3), [(0, 0), (1, 1), (2, 2), (3, 3)]);
     assert_eq!(ranges(20)[8..], [(8, 8), (9, 16), (17, 20)]);
     let own = sample("p", 1.0, vec![round(3, 3), round(3, 1), round(1, 0), round(0, 0)]);

@@ -35,9 +35,10 @@ pub(crate) fn texts(rows: &Rows) -> Vec<TextRow> {
         cell: g.cell.clone(),
         prompt: g.prompt.clone(),
         repeat: g.repeat,
-        // A generation in the category "loop" repeats three tokens.
+        // A generation in the category "loop" repeats three tokens. The squares modulo 23 have no
+        // period that is short enough for a loop.
         tokens: (0..g.new_tokens as u32)
-            .map(|at| if g.category == "loop" { at % 3 } else { at })
+            .map(|at| if g.category == "loop" { at % 3 } else { (at % 23).pow(2) % 23 })
             .collect(),
         text: "a".repeat(g.new_tokens),
         beam: None,

@@ -79,7 +79,8 @@ fn drawn(case: &Case, draws: u32) -> Vec<f64> {
             let mut sequence = TapeSequence { prompt: number.to_string(), repeat, ..sequence };
             sequence.log_p = Some(log_probs(&mut p, &sampler, &sequence).unwrap());
             let beliefs = Some(case.k);
-            let target = TargetReader { teacher: &mut p, sampler: &sampler, beliefs };
+            let ends = &case.pair.eos;
+            let target = TargetReader { teacher: &mut p, sampler: &sampler, beliefs, ends };
             let samplers = std::slice::from_ref(&drafting);
             let scored = score_sequence(&mut q, samplers, Some(target), &sequence).unwrap();
             *sum += mass * proposed(case, &sequence, &scored[0]);
@@ -96,8 +97,8 @@ const LENGTHS: [(&str, &str, f64); 3] = [
 
 /// A greedy draft continues in one way.
 /// Catches: a greedy draft is believed to be certain; a draft is continued from another token than
-/// the one with which it left the completion, or from another place, or not at all after the whole
-/// completion.
+/// the one with which it left the completion, or from another place, or after a token that
+/// ends it.
 #[test]
 fn greedy_drafts_have_the_length_of_the_enumeration() {
     for (name, length) in ["mixed", "close", "random-3"].iter().zip(LENGTHS) {

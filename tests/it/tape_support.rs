@@ -32,5 +32,5 @@ pub(crate) fn reader<'a, 'm>(
     teacher: &'a mut Teacher<'m>,
     sampler: &'a Sampler,
 ) -> TargetReader<'a, 'm> {
-    TargetReader { teacher, sampler, beliefs: None }
+    TargetReader { teacher, sampler, beliefs: None, ends: &[] }
 }

@@ -69,8 +69,13 @@ impl OwnLength {
         self.draft = Draft::empty(1);
         while self.draft.len() < request.most && self.length.go_deeper(&self.draft) {
             let at = self.draft.len();
+            let belief = request.draft.map(|draft| draft.get(at));
+            if belief == Some(None) {
+                // The draft has ended itself.
+                break;
+            }
             let node = self.draft.certain(at.checked_sub(1), 0);
-            if let Some([confidence, entropy]) = request.draft.and_then(|draft| draft.get(at)) {
+            if let Some([confidence, entropy]) = belief.flatten() {
                 self.draft.remember(node, TokenBelief { confidence, entropy });
             }
         }
