@@ -74,7 +74,7 @@ impl Brief {
                 row.class.clone(),
                 k,
                 with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2).to_string(),
-                loops.then(|| loop_free_cell(row).to_string()).unwrap_or_default(),
+                if loops { loop_free_cell(row).to_string() } else { String::new() },
                 number(row.acceptance_rate, 3).to_string(),
                 results.verdict(verdict(row)).split(':').next().unwrap_or_default().to_owned(),
             ])

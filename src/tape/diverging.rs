@@ -74,19 +74,19 @@ pub(super) fn pair(belief: &Dist, token: Token) -> [f64; 2] {
 
 /// Draws drafts that diverge from a sequence.
 #[derive(Debug)]
-pub(super) struct DivergingDrafts<'s> {
+pub(super) struct DivergingDrafts {
     chance: Seeded,
     most: usize,
-    ends: &'s [Token],
+    ends: Vec<Token>,
     prompt_len: usize,
 }
 
-impl<'s> DivergingDrafts<'s> {
+impl DivergingDrafts {
     /// Drafts of at most `most` tokens that diverge from this sequence, and end with any of `ends`.
-    pub(super) fn new(sequence: &TapeSequence, most: usize, ends: &'s [Token]) -> Self {
+    pub(super) fn new(sequence: &TapeSequence, most: usize, ends: &[Token]) -> Self {
         let request = Request { seed: 0, prompt: &sequence.prompt, repeat: sequence.repeat };
         let prompt_len = sequence.prompt_tokens.len();
-        Self { chance: Seeded::new(request), most, ends, prompt_len }
+        Self { chance: Seeded::new(request), most, ends: ends.to_vec(), prompt_len }
     }
 
     /// A draft after `known`. Its first token is drawn from `first`, and policies see it in

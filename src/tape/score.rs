@@ -88,7 +88,7 @@ pub fn score_sequence(
 }
 
 /// A draft model that reads, how it samples, and its diverging drafts.
-type Drafting<'a, 'm> = (&'a mut Teacher<'m>, &'a DraftSamplers<'a>, &'a mut DivergingDrafts<'a>);
+type Drafting<'a, 'm> = (&'a mut Teacher<'m>, &'a DraftSamplers<'a>, &'a mut DivergingDrafts);
 
 impl TapeScore {
     fn empty(target: Option<&TargetReader<'_, '_>>) -> Self {
