@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::error::Error;
 use crate::machine::Watch;
 use crate::pool::Pool;
-use crate::statistics::quantile;
+use crate::statistics::{median, quantile};
 
 /// A sample is dropped as disturbed if, for more than this share of it, our threads waited
 /// for a core or the host took a core away. Samples are too short to measure the CPU time of
@@ -26,7 +26,7 @@ const PATIENCE: u32 = 3;
 pub struct Timing {
     /// The undisturbed samples.
     kept: Vec<f64>,
-    dropped: usize,
+    dropped: Vec<f64>,
 }
 
 /// A callable that is timed.
@@ -40,6 +40,12 @@ impl Timing {
         let mut sorted = self.kept.clone();
         sorted.sort_by(f64::total_cmp);
         quantile(&sorted, q).filter(|_| self.is_enough())
+    }
+
+    /// Median, in µs, of the undisturbed samples or, if these are too few, of all: for callers that
+    /// judge by the disturbance of the whole measurement.
+    pub fn median_of_any(&self) -> Option<f64> {
+        self.median().or_else(|| median(&[&self.kept[..], &self.dropped].concat()))
     }
 
     /// Whether there are at least [`ENOUGH`] undisturbed samples.
@@ -64,7 +70,8 @@ impl Timing {
 
     /// The timing of one of `parts` equal parts.
     pub(super) fn per(self, parts: f64) -> Self {
-        Self { kept: self.kept.into_iter().map(|us| us / parts).collect(), ..self }
+        let of = |samples: Vec<f64>| samples.into_iter().map(|us| us / parts).collect();
+        Self { kept: of(self.kept), dropped: of(self.dropped) }
     }
 
     /// Number of undisturbed samples.
@@ -74,12 +81,12 @@ impl Timing {
 
     /// Number of samples that were dropped as disturbed.
     pub fn dropped(&self) -> usize {
-        self.dropped
+        self.dropped.len()
     }
 
     pub(super) fn add(&mut self, sample: TimingSample) {
         match sample.share > DISTURBED {
-            true => self.dropped += 1,
+            true => self.dropped.push(sample.micros),
             false => self.kept.push(sample.micros),
         }
     }

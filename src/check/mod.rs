@@ -6,7 +6,6 @@ mod rounds;
 mod verdict;
 
 pub use forecast::LengthForecast;
-pub use verdict::CheckVerdict;
 
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use crate::error::Error;
 use crate::machine::{Disturbance, Watch};
 use crate::model::{Codec, LanguageModel};
 use crate::pool::Pool;
+use crate::report::{SpeedVerdict, TimesValidity};
 
 /// The largest K that is considered.
 pub const MAX_K: usize = 8;
@@ -51,7 +51,7 @@ pub struct CheckSetup<'a> {
 /// The outcome of a check.
 #[derive(Debug, Clone, Serialize)]
 pub struct CheckOutcome {
-    /// T(m) in µs for m from 1; none where other work disturbed too many samples.
+    /// T(m) in µs for m from 1.
     pub passes_us: Vec<Option<f64>>,
     /// Share of the memory bandwidth that a pass of one row uses.
     pub bandwidth_share: Option<f64>,
@@ -70,7 +70,7 @@ pub struct CheckOutcome {
     /// The forecast with the largest speedup.
     pub best: Option<LengthForecast>,
     /// The verdict.
-    pub verdict: CheckVerdict,
+    pub verdict: SpeedVerdict,
 }
 
 /// Measures, and draws the verdict.
@@ -107,6 +107,7 @@ impl<'a> CheckSetup<'a> {
         each.map(|(i, prompt)| rounds::continued(self, method()?, (i, prompt), clock)).collect()
     }
 
+    /// The outcome. The whole check counts as one block of a run.
     fn conclude(
         &self,
         times: &PassTimes,
@@ -114,7 +115,7 @@ impl<'a> CheckSetup<'a> {
         drafted: &[PromptRounds],
         disturbance: Disturbance,
     ) -> CheckOutcome {
-        let passes_us = times.passes.iter().map(Timing::median).collect::<Vec<_>>();
+        let passes_us = times.passes.iter().map(Timing::median_of_any).collect::<Vec<_>>();
         let draft_us = rounds::draft_us(drafted);
         let costs = CheckCosts {
             passes: passes_us.iter().copied().collect::<Option<Vec<_>>>(),
@@ -124,6 +125,7 @@ impl<'a> CheckSetup<'a> {
         };
         let lengths = forecast::forecasts(&costs, drafted);
         let best = verdict::best(&lengths);
+        let validity = TimesValidity::of_blocks(usize::from(disturbance.is_disturbed()), 1);
         let share = |one: f64| times.reading.median().map(|reading| reading / one);
         CheckOutcome {
             bandwidth_share: passes_us[0].and_then(share),
@@ -132,7 +134,7 @@ impl<'a> CheckSetup<'a> {
             disturbed: disturbance.share(),
             prompts: drafted.len(),
             rounds: drafted.iter().map(|prompt| prompt.rounds.len()).sum(),
-            verdict: CheckVerdict::of(best, disturbance.is_disturbed()),
+            verdict: verdict::of(best, &validity),
             best,
             passes_us,
             lengths,

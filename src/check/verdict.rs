@@ -1,24 +1,8 @@
 //! What the forecasts mean.
 
-use serde::Serialize;
-
-use super::LengthForecast;
-
-/// Whether drafting pays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CheckVerdict {
-    /// It does, for prompts like these.
-    Faster,
-    /// These prompts do not decide it.
-    Undecided,
-    /// It does not pay with any K.
-    Slower,
-    /// Too few prompts for an interval.
-    TooFewPrompts,
-    /// Other work disturbed this machine too much.
-    Disturbed,
-}
+use super::{CheckOutcome, LengthForecast};
+use crate::report::{SpeedVerdict, TimesValidity};
+use crate::statistics::Interval;
 
 /// The K with the largest speedup, if costs are known.
 pub(super) fn best(lengths: &[LengthForecast]) -> Option<LengthForecast> {
@@ -26,36 +10,42 @@ pub(super) fn best(lengths: &[LengthForecast]) -> Option<LengthForecast> {
     known.copied().reduce(|best, next| if next.speedup > best.speedup { next } else { best })
 }
 
-impl CheckVerdict {
-    /// The verdict that follows from the best K.
-    pub(super) fn of(best: Option<LengthForecast>, disturbed: bool) -> Self {
-        let Some(best) = best.filter(|_| !disturbed) else { return Self::Disturbed };
-        match best.lo.zip(best.hi) {
-            Some((lo, _)) if lo > 1.0 => Self::Faster,
-            Some((_, hi)) if hi < 1.0 => Self::Slower,
-            Some(_) => Self::Undecided,
-            None => Self::TooFewPrompts,
-        }
-    }
+/// The verdict that follows from the best K.
+pub(super) fn of(best: Option<LengthForecast>, times: &TimesValidity) -> SpeedVerdict {
+    let Some(best) = best else { return times.withheld().unwrap_or(SpeedVerdict::NoCosts) };
+    times.verdict(best.lo.zip(best.hi).map(|(lo, hi)| Interval { lo, hi }))
+}
 
+impl CheckOutcome {
     /// The verdict in a sentence.
-    pub fn sentence(self, best: Option<LengthForecast>) -> String {
-        let best = best.map(|best| {
-            let ends = best.lo.zip(best.hi);
-            let ends = ends.map(|(lo, hi)| format!(" [{lo:.2}, {hi:.2}]")).unwrap_or_default();
-            let speedup = best.speedup.unwrap_or_default();
-            format!("{speedup:.2}x expected{ends} with K = {}", best.length)
-        });
-        let best = best.unwrap_or_default();
-        match self {
-            Self::Faster => format!("it is faster: {best}"),
-            Self::Undecided => format!("these prompts do not decide it; the best is {best}"),
-            Self::Slower => format!("no K is faster than plain decoding here; the best is {best}"),
-            Self::TooFewPrompts => format!("too few prompts for an interval; the best is {best}"),
-            Self::Disturbed => "no conclusion: other work disturbed this machine; try again when \
-                                it is idle"
-                .to_owned(),
+    pub fn sentence(&self) -> String {
+        sentence(self.verdict, self.best)
+    }
+}
+
+fn sentence(verdict: SpeedVerdict, best: Option<LengthForecast>) -> String {
+    let best = best.map(|best| {
+        let ends = best.lo.zip(best.hi);
+        let ends = ends.map(|(lo, hi)| format!(" [{lo:.2}, {hi:.2}]")).unwrap_or_default();
+        let speedup = best.speedup.unwrap_or_default();
+        format!("{speedup:.2}x expected{ends} with K = {}", best.length)
+    });
+    let best = best.unwrap_or_default();
+    match verdict {
+        SpeedVerdict::Faster => format!("it is faster: {best}"),
+        SpeedVerdict::Undecided => {
+            format!("these prompts do not decide it; the best is {best}")
         }
+        SpeedVerdict::Slower => {
+            format!("no K is faster than plain decoding here; the best is {best}")
+        }
+        SpeedVerdict::TooFewPrompts => {
+            format!("too few prompts for an interval; the best is {best}")
+        }
+        SpeedVerdict::NoCosts => "no conclusion: a cost could not be measured".to_owned(),
+        SpeedVerdict::Disturbed | SpeedVerdict::Set => "no conclusion: other work disturbed this \
+            machine; try again when it is idle"
+            .to_owned(),
     }
 }
 
@@ -78,7 +68,8 @@ mod tests {
     fn the_interval_of_the_best_length_decides() {
         let of = |ends, disturbed| {
             let lengths = [forecast(1, 0.9, None), forecast(2, 1.2, ends), forecast(3, 1.1, None)];
-            CheckVerdict::of(best(&lengths), disturbed).sentence(best(&lengths))
+            let times = TimesValidity::of_blocks(usize::from(disturbed), 1);
+            sentence(super::of(best(&lengths), &times), best(&lengths))
         };
         let faster = of(Some((1.1, 1.3)), false);
         assert_eq!(faster, "it is faster: 1.20x expected [1.10, 1.30] with K = 2");
@@ -86,6 +77,6 @@ mod tests {
         assert!(of(Some((0.7, 0.9)), false).starts_with("no K is faster"));
         assert!(of(None, false).starts_with("too few prompts"));
         assert!(of(Some((1.1, 1.3)), true).starts_with("no conclusion"));
-        assert!(CheckVerdict::of(None, false) == CheckVerdict::Disturbed);
+        assert_eq!(super::of(None, &TimesValidity::default()), SpeedVerdict::NoCosts);
     }
 }

@@ -158,7 +158,7 @@ impl CheckReport {
         }
         self.write_times(&mut text).context("cannot write the times")?;
         self.write_lengths(&mut text).context("cannot write the table")?;
-        writeln!(text, "\n{}", self.checked.verdict.sentence(self.checked.best))?;
+        writeln!(text, "\n{}", self.checked.sentence())?;
         Ok(text)
     }
 

@@ -94,10 +94,15 @@ pub(super) fn run(args: &TuneArgs) -> Result<()> {
     fs::write(&file, args.experiment(&sweeps)?).with_context(cannot)?;
     let measure = RunArgs::of(file.clone(), args.out.join("results"));
     let folder = run::measured(&measure)?;
-    let gaps = gaps(&tape, &cells, &report::load(&folder)?)?;
+    let results = report::load(&folder)?;
+    let gaps = gaps(&tape, &cells, &results)?;
     let own = gaps.iter().map(|gap| or_warning(with_own_costs(&tape, &folder, gap)));
     let own = own.collect::<Vec<_>>();
-    output::write(&table(&gaps, &own)?)
+    let mut text = table(&gaps, &own)?;
+    for reason in results.times().reasons {
+        writeln!(text, "{}", reason.sentence())?;
+    }
+    output::write(&text)
 }
 
 /// The forecasts of a tape with these costs.

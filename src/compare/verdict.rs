@@ -55,12 +55,13 @@ fn times(found: &Comparison, sides: [&RunSide; 2]) -> Vec<String> {
     if let Some(why) = &found.no_times {
         return vec![format!("Times are not compared, only acceptance: {why}.")];
     }
-    let disturbed = ["A", "B"].into_iter().zip(sides);
-    let disturbed = disturbed.filter(|(_, side)| side.results.withholds()).map(|(name, _)| name);
-    let disturbed = disturbed.collect::<Vec<_>>();
-    if !disturbed.is_empty() {
-        let names = disturbed.join(" and ");
-        return vec![format!("No verdict on times: {names} was disturbed by other work.")];
+    let invalid = ["A", "B"].into_iter().zip(sides).filter_map(|(name, side)| {
+        let why = side.results.times().reasons.first()?.predicate();
+        Some(format!("{name} {why}"))
+    });
+    let invalid = invalid.collect::<Vec<_>>().join("; ");
+    if !invalid.is_empty() {
+        return vec![format!("No verdict on times: {invalid}.")];
     }
     let time = tally(found, Measure::TimePerToken, "Time per token: B takes", "more", "less");
     let speedup = tally(found, Measure::Speedup, "Speedup: B's is", "larger", "smaller");

@@ -4,6 +4,7 @@
 mod against;
 mod best;
 mod cells;
+mod contrasts;
 mod costs;
 mod doubts;
 mod fitted;
@@ -12,8 +13,9 @@ mod timing;
 mod tuning;
 
 pub use against::{ForecastGap, gaps};
-pub use best::{ForecastVerdict, best, verdict};
+pub use best::{best, verdict};
 pub use cells::{DecodingConfig, ForecastCell, PromptForecast, TreeShape, forecast_cells};
+pub use contrasts::{ForecastContrast, forecast_contrasts};
 pub use costs::CostTable;
 pub use doubts::{ForecastDoubt, doubts};
 pub use fitted::write_costs;
@@ -23,3 +25,6 @@ pub use tuning::{NearerDraft, TunedDraft, nearer_drafts, tuned_drafts};
 
 /// The largest K that is forecast.
 pub const MAX_K: usize = 16;
+
+/// The K that are shown without costs, and over which contrasts are pooled.
+pub const SHOWN_KS: [usize; 4] = [1, 2, 4, 8];

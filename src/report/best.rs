@@ -1,13 +1,14 @@
-//! The best draft length of a series, and how stable that choice is.
+//! The draft length that stands for a series: the best one, and how stable that choice is.
 
 use super::loops::{is_looping, judged, judged_samples, pairs_of};
 use super::results::Results;
 use super::series::Series;
+use super::validity::SpeedVerdict;
 use crate::experiment::Cell;
 use crate::rows::SummaryRow;
-use crate::statistics::{Contest, PairedTime, pair_by_prompt};
+use crate::statistics::{Contest, Interval, PairedTime, pair_by_prompt};
 
-/// The fastest cell of a series.
+/// The fastest cell of a series or, if the times give no verdict, that with the largest K.
 pub(super) struct BestCell<'a> {
     pub(super) cell: &'a Cell,
     /// Its row of `summary.csv`.
@@ -17,20 +18,20 @@ pub(super) struct BestCell<'a> {
     /// Cells that were excluded because they finished fewer prompts than others, with the
     /// number of prompts they finished.
     pub(super) left_out: Vec<(&'a Cell, usize)>,
-    contest: Contest<'a>,
-    /// Its number there.
-    entrant: usize,
+    /// The contest that it won, with its number there; `None` if its K is the largest.
+    won: Option<(Contest<'a>, usize)>,
 }
 
 impl BestCell<'_> {
     /// The share of resamples in which it is the fastest cell of its series; `None` if the
-    /// series has only one cell or the run only one prompt.
+    /// series has only one cell or the run only one prompt, or the times give no verdict.
     pub(super) fn wins(&self) -> Option<f64> {
-        self.contest.wins().map(|wins| wins[self.entrant])
+        let (contest, entrant) = self.won.as_ref()?;
+        contest.wins().map(|wins| wins[*entrant])
     }
 }
 
-/// The fastest cell of a series; `None` if no cell was timed.
+/// The cell that stands for a series; `None` if no cell was timed.
 pub(super) fn best<'a>(
     results: &'a Results,
     series: &Series<'a>,
@@ -51,21 +52,22 @@ pub(super) fn best<'a>(
     let verdicts = contest.decide()?;
     let left_out = verdicts.left_out.iter().map(|&i| (entrants[i].0, entrants[i].1.len()));
     let left_out = left_out.collect();
-    let entrant = verdicts.best;
+    let valid = results.times().is_valid();
+    // Cells are in order of increasing K.
+    let longest = || (0..entrants.len()).rev().find(|i| !verdicts.left_out.contains(i));
+    let entrant = if valid { verdicts.best } else { longest()? };
     let (cell, times) = entrants.swap_remove(entrant);
     let row = summary.iter().find(|row| row.cell == cell.id)?;
-    Some(BestCell { cell, row, times, left_out, contest, entrant })
+    let won = valid.then_some((contest, entrant));
+    Some(BestCell { cell, row, times, left_out, won })
 }
 
-/// The conclusion that the confidence interval of a speedup allows: of that without loops if plain
-/// decoding has too many.
-pub(super) fn verdict(row: &SummaryRow) -> &'static str {
+/// The verdict on a cell: on its generations without loops if plain decoding has too many.
+pub(super) fn verdict(results: &Results, row: &SummaryRow) -> SpeedVerdict {
     let speedup = judged(row);
-    match (speedup.lo, speedup.hi) {
-        (Some(lo), _) if lo > 1.0 => "faster",
-        (_, Some(hi)) if hi < 1.0 => "slower",
-        (Some(_), Some(_)) => "no difference shown",
-        _ if is_looping(row) => "unknown: too few prompts without loops",
-        _ => "unknown: too few prompts",
+    let interval = speedup.lo.zip(speedup.hi).map(|(lo, hi)| Interval { lo, hi });
+    match results.times().verdict(interval) {
+        SpeedVerdict::TooFewPrompts if is_looping(row) => SpeedVerdict::TooManyLoops,
+        found => found,
     }
 }

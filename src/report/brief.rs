@@ -1,5 +1,5 @@
 //! The summary of a run for the terminal: warnings first, then the best draft length of
-//! every method and sampling setting.
+//! every method and sampling setting, or the largest one where no times say which is best.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::loops::{LoopShares, is_looping, loop_free_cell};
 use super::results::Results;
 use super::series::Series;
 use super::tables::{number, with_interval};
-use super::{controls, sessions, warnings};
+use super::warnings;
 use crate::plot::broken;
 use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
@@ -27,18 +27,7 @@ const NARROW: usize = 13;
 /// The number of columns.
 const COLUMNS: usize = 8;
 
-const HEAD: [&str; COLUMNS] = [
-    "method",
-    "sampling",
-    "class",
-    "best K",
-    "speedup [95 %]",
-    "without loops",
-    "acceptance",
-    "verdict",
-];
-
-/// The column of the speedups without loops, which is left out where none is needed.
+/// The column of the speedups without loops, which is empty where none is needed.
 const WITHOUT_LOOPS: usize = 5;
 
 /// The column of the guarantee class.
@@ -54,17 +43,28 @@ const NUMBERS: [usize; 4] = [3, 4, WITHOUT_LOOPS, 6];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Brief {
     warnings: Vec<String>,
+    head: [String; COLUMNS],
     rows: Vec<[String; COLUMNS]>,
 }
 
 impl Brief {
     pub(super) fn new(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Self {
-        let mut all = Vec::from_iter(sessions::disturbed(results));
-        all.extend(controls::disturbed(results));
+        let times = results.times();
+        let mut all = times.reasons.iter().map(|reason| reason.sentence()).collect::<Vec<_>>();
         let shares = LoopShares::of(results).filter(|loops| loops.alarming);
         all.extend(shares.map(|loops| loops.words()));
         all.extend(warnings::warnings(results, summary));
         let loops = summary.iter().any(is_looping);
+        let head = [
+            "method",
+            "sampling",
+            "class",
+            times.chosen_k(),
+            "speedup [95 %]",
+            if loops { "without loops" } else { "" },
+            "acceptance",
+            "verdict",
+        ];
         let row = |series: &Series<'_>| {
             let row = best(results, series, summary)?.row;
             let k = row.num_speculative_tokens.map_or_else(String::new, |k| k.to_string());
@@ -76,11 +76,12 @@ impl Brief {
                 with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2).to_string(),
                 if loops { loop_free_cell(row).to_string() } else { String::new() },
                 number(row.acceptance_rate, 3).to_string(),
-                results.verdict(verdict(row)).split(':').next().unwrap_or_default().to_owned(),
+                verdict(results, row).words().split(':').next().unwrap_or_default().to_owned(),
             ])
         };
         let warnings = all.iter().map(|warning| shown::line(warning)).collect();
-        Self { warnings, rows: series.iter().filter_map(row).collect() }
+        let rows = series.iter().filter_map(row).collect();
+        Self { warnings, head: head.map(str::to_owned), rows }
     }
 
     /// The text, wrapped at `columns` columns. Numbers are never broken, so rows of the table
@@ -95,11 +96,7 @@ impl Brief {
             (all > shown).then(|| format!("and {} more in report.md", all - shown))
         };
         lines.extend(more(self.warnings.len(), WARNINGS));
-        let mut head = HEAD.map(str::to_owned);
-        if self.rows.iter().all(|row| row[WITHOUT_LOOPS].is_empty()) {
-            head[WITHOUT_LOOPS].clear();
-        }
-        let table = [&head].into_iter().chain(self.rows.iter().take(ROWS)).collect::<Vec<_>>();
+        let table = [&self.head].into_iter().chain(self.rows.iter().take(ROWS)).collect::<Vec<_>>();
         let widths = widths(&table, columns);
         for row in table {
             lines.extend(row_lines(row, widths));

@@ -8,10 +8,11 @@ use super::loops::{LoopShares, is_looping, judged_samples, loop_free_cell, pairs
 use super::results::Results;
 use super::series::{Names, Series, columns, lines, series};
 use super::tables::{number, verdict_cell, with_interval};
+use super::validity::InvalidTimes;
 use super::warnings::warnings;
 use super::{
-    batches, beams, controls, divergence, held_out, machines, other_tools, outliers, places,
-    policies, sessions, speedup_ceiling, trace, worth,
+    batches, beams, contrasts, controls, divergence, held_out, machines, other_tools, outliers,
+    places, policies, sessions, speedup_ceiling, trace, worth,
 };
 use crate::experiment::PlannedModel;
 use crate::model::{CacheDtype, Vocabulary};
@@ -35,14 +36,15 @@ pub(super) fn compose(
     let plan = &results.plan;
     let mut document =
         vec![DocBlock::Title(plan.experiment.clone()), DocBlock::Question(plan.question.clone())];
-    let alarms = [sessions::disturbed(results), controls::disturbed(results)];
-    document.extend(alarms.iter().flatten().map(|alarm| DocBlock::Paragraph(strong(alarm))));
+    let alarms = results.times().reasons.into_iter().map(InvalidTimes::sentence);
+    document.extend(alarms.map(|alarm| DocBlock::Paragraph(strong(&alarm))));
     document.extend(LoopShares::of(results).map(|loops| match loops.alarming {
         true => DocBlock::Paragraph(strong(&loops.words())),
         false => DocBlock::paragraph(&loops.words()),
     }));
     document.push(run(results));
     document.extend(best_lengths(results, &series, summary));
+    document.extend(contrasts::section(results));
     document.extend(checks(results, summary));
     document.extend(machines::section(results, &series, summary));
     document.push(DocBlock::Heading("Figures"));
@@ -124,10 +126,11 @@ fn run(results: &Results) -> DocBlock {
     DocBlock::Paragraph(words.concat().into_iter().chain(chosen).collect())
 }
 
-/// The fastest cell of every method.
+/// The fastest cell of every method, or the one with the largest K.
 fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     let loops = summary.iter().any(is_looping);
-    let mut head = vec!["method", "sampling", "class", "best K:", "speedup [95 %]:"];
+    let k = format!("{}:", results.times().chosen_k());
+    let mut head = vec!["method", "sampling", "class", &k, "speedup [95 %]:"];
     head.extend(loops.then_some(WITHOUT_LOOPS));
     head.extend(["predicted:", "best in resamples:", "against plain decoding"]);
     let mut left_out = Vec::new();
@@ -146,17 +149,25 @@ fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]
         line.extend([
             number(row.predicted_speedup, 2),
             best.wins().map_or_else(|| number(None, 0), |wins| DocCell::percent(wins, 0)),
-            verdict_cell(results.verdict(verdict(row))),
+            verdict_cell(verdict(results, row).words()),
         ]);
         Some(line)
     });
     let rows = rows.collect::<Vec<_>>();
     let intervals = format!(
-        "Intervals are 95 % intervals over prompts, given for {MIN_PROMPTS} prompts or more; they \
-         do not account for K being chosen on the same data. \"Best in resamples\" is the share of \
-         {RESAMPLES} resamples of the prompts in which this K is the fastest of its line; a low \
-         share means that the choice is uncertain."
+        "Intervals are 95 % intervals over prompts, given for {MIN_PROMPTS} prompts or more"
     );
+    let intervals = match times.is_valid() {
+        true => format!(
+            "{intervals}; they do not account for K being chosen on the same data. \"Best in \
+             resamples\" is the share of {RESAMPLES} resamples of the prompts in which this K is \
+             the fastest of its line; a low share means that the choice is uncertain."
+        ),
+        false => format!(
+            "{intervals}. No K is the best by these times: each line has its largest K, chosen \
+             without them."
+        ),
+    };
     let mut blocks = vec![
         DocBlock::Heading("Best draft length"),
         DocBlock::table(&head, rows),
@@ -301,8 +312,8 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     )
 }
 
-/// τ and speedup by category of prompt, at the best K of each series; without loops if plain
-/// decoding has too many.
+/// τ and speedup by category of prompt, at the K that stands for each series; without loops if
+/// plain decoding has too many.
 fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     let all = results.samples.values().flatten();
     let names = all.map(|s| &*s.category).collect::<BTreeSet<_>>();
@@ -332,7 +343,7 @@ fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) 
     blocks
 }
 
-/// Deciles of the speedups of single prompts, at the best K of each series.
+/// Deciles of the speedups of single prompts, at the K that stands for each series.
 fn spread(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     let head = columns(&[
         "prompts:",
@@ -355,7 +366,10 @@ fn spread(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> V
     });
     vec![
         DocBlock::Heading("Spread over prompts"),
-        DocBlock::paragraph("Speedup of single prompts at the best K."),
+        DocBlock::paragraph(&format!(
+            "Speedup of single prompts at the {}.",
+            results.times().chosen_k()
+        )),
         DocBlock::table(&head, table.collect()),
     ]
 }

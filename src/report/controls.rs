@@ -5,7 +5,6 @@ use super::document::DocBlock;
 use super::results::Results;
 use super::tables::{ends, number, with_interval};
 use crate::experiment::describe;
-use crate::shown::count;
 use crate::statistics::{
     Interval, LEVEL, SignFlip, pair_by_prompt, sign_flips, speedup, speedup_interval,
 };
@@ -53,18 +52,6 @@ fn controls(results: &Results) -> Vec<Control> {
 /// The number of control cells whose two runs differ by more than chance.
 pub(super) fn differing(results: &Results) -> usize {
     controls(results).iter().filter(|control| control.test.differs()).count()
-}
-
-/// A sentence saying that the run was disturbed; `None` if it was not.
-pub(super) fn disturbed(results: &Results) -> Option<String> {
-    let disturbed = results.differing;
-    (disturbed > 0).then(|| {
-        format!(
-            "DISTURBED: in {} that ran twice, the two runs differ by more than chance. No \
-             difference between cells of this run should be trusted.",
-            count(disturbed, "cell")
-        )
-    })
 }
 
 /// The section with the table of all control cells; empty if there are none.

@@ -122,8 +122,8 @@ pub(super) fn warning(results: &Results) -> Option<String> {
     ))
 }
 
-/// The machines, and how far the speedup at the best K differs between them. Empty if one
-/// machine has timed the run.
+/// The machines, and how far the speedup at the K that stands for a method differs between them.
+/// Empty if one machine has timed the run.
 pub(super) fn section(
     results: &Results,
     series: &[Series<'_>],
@@ -177,8 +177,9 @@ pub(super) fn section(
         "Every speedup here is of one machine: of plain decoding and the cell in the same blocks. \
          Machines differ, and each has other prompts. From {MIN_MACHINES} machines on, a \
          random-effects model gives the speedup of a typical machine, with the interval that a \
-         sample of as many machines allows, and the standard deviation between machines. K is the \
-         best one of "
+         sample of as many machines allows, and the standard deviation between machines. Every line \
+         is at the {} of ",
+        results.times().chosen_k()
     );
     let main = machines.iter().find(|(group, _)| *group == results.session);
     let main = main.map_or_else(String::new, |(_, name)| format!("{name}."));

@@ -9,6 +9,7 @@ mod best;
 mod brief;
 mod check;
 mod contents;
+mod contrasts;
 mod controls;
 mod costs;
 mod divergence;
@@ -32,6 +33,7 @@ mod speedup_ceiling;
 mod summary;
 mod tables;
 mod trace;
+mod validity;
 mod warnings;
 mod worth;
 
@@ -47,6 +49,7 @@ pub use series::{Series, series};
 pub use spec_bench::write_spec_bench;
 pub use summary::{summary, survival};
 pub use tables::{headings, write_csv};
+pub use validity::{InvalidTimes, SpeedVerdict, TimesValidity};
 
 /// Reads a results folder and writes `summary.csv`, `survival.csv`, `figures/`
 /// (SVG), `report.md` and `report.html` into it. Returns the summary for the terminal.

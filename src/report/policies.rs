@@ -27,27 +27,12 @@ pub(super) struct Policy<'a> {
     test: SignFlip,
 }
 
-impl Policy<'_> {
-    /// The conclusion of the test. The test is of the ratios of single prompts, so the ratio
-    /// of all times may point the other way.
-    fn verdict(&self) -> &'static str {
-        match (self.ratio, self.test) {
-            (Some(ratio), test) if test.differs() => match (test.mean_log > 0.0, ratio > 1.0) {
-                (true, true) => "faster",
-                (false, false) => "slower",
-                _ => "mixed",
-            },
-            (_, SignFlip { possible: true, .. }) => "no difference shown",
-            (_, SignFlip { possible: false, .. }) => "too few prompts to tell",
-        }
-    }
-}
-
 /// Every cell whose draft length is not fixed, if the same drafter and verifier also ran
-/// with fixed lengths.
+/// with fixed lengths. None if the times do not show which of these is the best.
 pub(super) fn policies<'a>(results: &Results, series: &'a [Series<'_>]) -> Vec<Policy<'a>> {
     let mut held = Vec::new();
-    for own in series.iter().filter(|s| !is_fixed(s.cells[0])) {
+    let valid = results.times().is_valid();
+    for own in series.iter().filter(|s| valid && !is_fixed(s.cells[0])) {
         let rivals = series.iter().flat_map(|s| &s.cells);
         let rivals = rivals.filter(|c| is_fixed(c) && same_but_length(c, own.cells[0]));
         let fixed = rivals.map(|c| times(results, c)).collect::<Vec<_>>();
@@ -91,7 +76,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
             with_interval(policy.ratio, lo, hi, 3),
             number(Some(policy.test.p), 4),
             number(Some(policy.test.adjusted), 4),
-            verdict_cell(results.verdict(policy.verdict())),
+            verdict_cell(policy.test.verdict(policy.ratio)),
         ];
         policy.series.line(policy.cell).into_iter().chain(rest).collect()
     });

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::reached::Reached;
-use crate::experiment::{Cell, MOST_DISTURBED, Manifest, Plan, RunSession};
+use super::validity::{InvalidTimes, TimesValidity};
+use crate::experiment::{Cell, Manifest, Plan, RunSession};
 use crate::rows::{BlockRow, DivergenceRow, FailureRow};
 use crate::statistics::{Sample, behind_end_share};
 
@@ -67,25 +68,21 @@ impl Results {
         &self.manifest.sessions[self.session]
     }
 
-    /// The share of blocks that were disturbed on every attempt.
-    pub fn disturbed_share(&self) -> f64 {
-        let disturbed = self.blocks.iter().filter(|block| block.disturbed).count();
-        disturbed as f64 / self.blocks.len().max(1) as f64
+    /// The number of blocks that were disturbed on every attempt.
+    pub fn disturbed_blocks(&self) -> usize {
+        self.blocks.iter().filter(|block| block.disturbed).count()
     }
 
-    /// Whether too many blocks were disturbed for any verdict.
+    /// Whether so many blocks were disturbed that their times are kept and give no verdict.
     pub fn is_disturbed(&self) -> bool {
-        self.disturbed_share() > MOST_DISTURBED
+        !TimesValidity::of_blocks(self.disturbed_blocks(), self.blocks.len()).is_valid()
     }
 
-    /// Whether no verdict on times is given: too many blocks were disturbed, or the two runs
-    /// of a control cell differ.
-    pub(crate) fn withholds(&self) -> bool {
-        self.is_disturbed() || self.differing > 0
-    }
-
-    /// The verdict, or a note that it is withheld because the run was disturbed.
-    pub(super) fn verdict<'v>(&self, verdict: &'v str) -> &'v str {
-        if self.withholds() { "withheld: disturbed" } else { verdict }
+    /// Whether the times of the run give verdicts on speed, and why not.
+    pub fn times(&self) -> TimesValidity {
+        let set = (self.plan.clock == "virtual").then_some(InvalidTimes::Set);
+        let blocks = TimesValidity::of_blocks(self.disturbed_blocks(), self.blocks.len());
+        let controls = (self.differing > 0).then_some(InvalidTimes::ControlsDiffer(self.differing));
+        TimesValidity { reasons: set.into_iter().chain(blocks.reasons).chain(controls).collect() }
     }
 }

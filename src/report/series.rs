@@ -110,6 +110,19 @@ fn same_but_k(a: &Cell, b: &Cell) -> bool {
         && a.goal() == b.goal()
 }
 
+/// The axes that name methods.
+pub(super) const KINDS: [&str; 3] = ["drafter", "verifier", "length"];
+
+/// Everything except K that distinguishes two cells, as text, by axis.
+pub(super) fn attributes(cell: &Cell) -> BTreeMap<String, String> {
+    let kinds = [&cell.method.drafter, &cell.method.verifier, &cell.method.length];
+    let kinds = KINDS.into_iter().zip(kinds).map(|(key, value)| (key.to_owned(), value.clone()));
+    let goal = cell.goal().settings().into_iter();
+    let goal = goal.map(|(key, value)| (key.to_owned(), value.to_string()));
+    let params = cell.method.params.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
+    kinds.chain(goal).chain(params).collect()
+}
+
 /// The settings of a cell, except those declared by the method `name` of `registry`.
 pub(super) fn settings_but<'a, B>(
     registry: &'static [Entry<B>],

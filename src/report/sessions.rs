@@ -2,24 +2,11 @@
 
 use super::document::{DocBlock, DocCell};
 use super::results::Results;
-use crate::experiment::{MOST_DISTURBED, RunSession, Status};
-use crate::machine::DISTURBED;
+use super::validity::SpeedVerdict;
+use crate::experiment::{RunSession, Status};
 
 /// The most sessions that stand side by side.
 const MOST_SESSIONS: usize = 8;
-
-/// A sentence saying that too many blocks were disturbed for any verdict; `None` otherwise.
-pub(super) fn disturbed(results: &Results) -> Option<String> {
-    results.is_disturbed().then(|| {
-        format!(
-            "DISTURBED: {:.0} % of the blocks lost more than {:.0} % of their time to other work. \
-             Above {:.0} % of the blocks no verdict is given.",
-            100.0 * results.disturbed_share(),
-            100.0 * DISTURBED,
-            100.0 * MOST_DISTURBED
-        )
-    })
-}
 
 /// The machine and provenance of every session, side by side.
 pub(super) fn section(results: &Results) -> Vec<DocBlock> {
@@ -51,7 +38,13 @@ pub(super) fn section(results: &Results) -> Vec<DocBlock> {
         let own = || results.blocks.iter().filter(move |block| block.session == i);
         format!("{}, {}", own().count(), own().filter(|block| block.disturbed).count())
     };
-    let counted = |i: usize| if counts(i) { "yes" } else { "no" };
+    let withheld = results.times().withheld();
+    let counted = |i: usize| match (counts(i), withheld) {
+        (true, None) => "yes",
+        (true, Some(SpeedVerdict::Set)) => "no: they are set",
+        (true, Some(_)) => "no: disturbed",
+        (false, _) => "no",
+    };
     rows.extend([
         ("blocks, disturbed", each(&|i, _| blocks(i))),
         ("its times count", each(&|i, _| counted(i).to_owned())),

@@ -3,6 +3,7 @@
 use super::best::verdict;
 use super::results::Results;
 use super::summary::ELSEWHERE;
+use super::validity::SpeedVerdict;
 use super::{costs, machines, outliers};
 use crate::experiment::{Share, Status, describe};
 use crate::rows::SummaryRow;
@@ -88,7 +89,7 @@ fn machine(results: &Results, found: &mut Vec<String>) {
     if manifest.sessions.iter().any(|session| session.build.git_dirty) {
         found.push("The sources differed from the recorded commit.".into());
     }
-    let disturbed = results.blocks.iter().filter(|block| block.disturbed).count();
+    let disturbed = results.disturbed_blocks();
     if disturbed > 0 && !results.is_disturbed() {
         found.push(format!(
             "{disturbed} of {} blocks were disturbed by other work on the machine each time they \
@@ -108,8 +109,7 @@ fn machine(results: &Results, found: &mut Vec<String>) {
         ));
     }
     found.extend(several);
-    if plan.clock == "virtual" {
-        found.push("Times are those of a virtual clock: they are set, not measured.".into());
+    if results.times().withheld() == Some(SpeedVerdict::Set) {
         return;
     }
     let session = results.session();
@@ -190,8 +190,9 @@ fn cells(results: &Results, summary: &[SummaryRow], found: &mut Vec<String>) {
         ));
     }
     let timed = summary.iter().filter(|row| !row.control && row.speedup.is_some());
-    let slower = timed.clone().filter(|row| verdict(row) == "slower").count();
-    if slower > 0 && !results.withholds() {
+    let slower = |row: &&SummaryRow| verdict(results, row) == SpeedVerdict::Slower;
+    let slower = timed.clone().filter(slower).count();
+    if slower > 0 {
         found.push(format!("{slower} of {} cells are slower than plain decoding.", timed.count()));
     }
 }

@@ -37,24 +37,35 @@ pub struct Interval {
     pub hi: f64,
 }
 
-/// A product of sums over prompts ÷ a product of the same number of sums, plus a constant.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// A product of sums over prompts ÷ a product of the same number of sums, or a root of that, plus a
+/// constant.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Ratio {
     /// The sums in the numerator, each by prompt.
     above: Vec<Vec<f64>>,
     /// The sums in the denominator, each by prompt.
     below: Vec<Vec<f64>>,
-    /// The constant added to the quotient.
+    /// Which root of the quotient is taken.
+    root: usize,
+    /// The constant added to the root.
     plus: f64,
     /// The largest possible value, if there is one.
     most: Option<f64>,
+}
+
+impl Default for Ratio {
+    /// The empty product.
+    fn default() -> Self {
+        Self::of::<0>([])
+    }
 }
 
 impl Ratio {
     /// Builds the ratio from each prompt's contributions to the `N` sums in the numerator and to
     /// the `N` sums in the denominator.
     pub fn of<const N: usize>(prompts: impl IntoIterator<Item = ([f64; N], [f64; N])>) -> Self {
-        let mut ratio = Self { above: vec![vec![]; N], below: vec![vec![]; N], ..Self::default() };
+        let (above, below) = (vec![vec![]; N], vec![vec![]; N]);
+        let mut ratio = Self { above, below, root: 1, plus: 0.0, most: None };
         for (above, below) in prompts {
             ratio.above.iter_mut().zip(above).for_each(|(sum, x)| sum.push(x));
             ratio.below.iter_mut().zip(below).for_each(|(sum, x)| sum.push(x));
@@ -68,6 +79,21 @@ impl Ratio {
         self.above.extend(other.above.iter().cloned());
         self.below.extend(other.below.iter().cloned());
         self
+    }
+
+    /// The ratio ÷ another one over the same prompts.
+    #[must_use]
+    pub fn over(mut self, other: &Self) -> Self {
+        self.above.extend(other.below.iter().cloned());
+        self.below.extend(other.above.iter().cloned());
+        self
+    }
+
+    /// The geometric mean of quotients over the same prompts; `None` without any.
+    pub fn geometric_mean(ratios: Vec<Self>) -> Option<Self> {
+        let root = ratios.len();
+        let product = ratios.into_iter().reduce(|product, ratio| product.times(&ratio))?;
+        Some(Self { root, ..product })
     }
 
     /// The ratio plus a constant, which adds no uncertainty.
@@ -101,7 +127,7 @@ impl Ratio {
         let sum = |parts: &Vec<f64>| parts.iter().sum::<f64>();
         let mut terms = self.above.iter().zip(&self.below);
         let product = terms.try_fold(1.0, |product, (above, below)| {
-            Some(product * super::ratio(sum(above), sum(below))?)
+            Some(product * super::ratio(sum(above), sum(below))?.powf(1.0 / self.root as f64))
         });
         Some(product? + self.plus)
     }
@@ -144,11 +170,12 @@ impl Ratio {
         above.chain(self.below.iter().map(|sum| (-1.0, sum.as_slice())))
     }
 
-    /// The contribution of each prompt to the logarithm of the quotient; the values sum to 0.
+    /// The contribution of each prompt to the logarithm of the ratio before the constant; the values
+    /// sum to 0.
     pub fn influences(&self) -> Vec<f64> {
         let mut influences = vec![0.0; self.prompts()];
         for (power, sum) in self.terms() {
-            let total = power * sum.iter().sum::<f64>();
+            let total = power * self.root as f64 * sum.iter().sum::<f64>();
             influences.iter_mut().zip(sum).for_each(|(x, part)| *x += part / total);
         }
         influences

@@ -5,6 +5,7 @@
 //! every interval is taken over prompts, never over rounds.
 
 mod acceptance;
+mod axis_contrast;
 mod between_machines;
 mod between_runs;
 mod by_place;
@@ -30,6 +31,7 @@ mod survival;
 mod time_sums;
 
 pub use acceptance::Acceptance;
+pub use axis_contrast::{AxisContrast, AxisPoint, axis_contrasts};
 pub use between_machines::{BetweenMachines, ExpectedRatio, MIN_MACHINES, random_effects};
 pub use between_runs::{
     CellOfRun, Contrast, ContrastFinding, Measure, PairedPrompts, Pairing, PromptInRuns,
@@ -41,7 +43,9 @@ pub use held_out::{HeldOutCell, HeldOutSpeedup, halves, held_out};
 pub use interval::{Interval, MIN_PROMPTS, Ratio, WIDE_Z, Z, student};
 pub use loops::{MOST_LOOPED, loop_share, looped_tokens};
 pub use outliers::{Outlier, Side, outliers};
-pub use paired::{LEVEL, SignFlip, against_tuned, flips, holm, log_ratios, sign_flip, sign_flips};
+pub use paired::{
+    LEVEL, SignFlip, against_tuned, flips, holm, log_ratios, sign_flip, sign_flip_tests, sign_flips,
+};
 pub use part_cost::PartCost;
 pub use predict::{Costs, RoundProgress, calibrated_speedup, expected_tokens};
 pub use quantile::{deciles, median, quantile};

@@ -39,17 +39,35 @@ impl SignFlip {
     pub fn differs(&self) -> bool {
         self.adjusted < LEVEL
     }
+
+    /// The conclusion about the second side, given the ratio of all times. The test is of the ratios
+    /// of single prompts, so that ratio may point the other way.
+    pub fn verdict(&self, ratio: Option<f64>) -> &'static str {
+        match ratio {
+            Some(ratio) if self.differs() => match (self.mean_log > 0.0, ratio > 1.0) {
+                (true, true) => "faster",
+                (false, false) => "slower",
+                _ => "mixed",
+            },
+            _ if self.possible => "no difference shown",
+            _ => "too few prompts to tell",
+        }
+    }
 }
 
 /// The sign-flip tests of a table, adjusted for their number; `None` for a test without
 /// pairs that took time.
 pub fn sign_flips(tests: &[Vec<PairedTime>]) -> Vec<Option<SignFlip>> {
-    let logs = tests.iter().map(|pairs| log_ratios(pairs)).collect::<Vec<_>>();
+    sign_flip_tests(&tests.iter().map(|pairs| log_ratios(pairs)).collect::<Vec<_>>())
+}
+
+/// [`sign_flips`] of a table that lists each prompt's log ratio.
+pub fn sign_flip_tests(logs: &[Vec<f64>]) -> Vec<Option<SignFlip>> {
     let number = logs.iter().filter(|logs| !logs.is_empty()).count();
     let raw = logs.iter().map(|logs| sign_flip(logs, flips(number))).collect::<Vec<_>>();
     let mut adjusted = holm(&raw.iter().copied().flatten().collect::<Vec<_>>()).into_iter();
     let possible = |prompts: usize| number as f64 * 0.5_f64.powi(prompts as i32 - 1) < LEVEL;
-    let tests = raw.iter().zip(&logs).map(|(p, logs)| {
+    let tests = raw.iter().zip(logs).map(|(p, logs)| {
         let mean_log = logs.iter().sum::<f64>() / logs.len() as f64;
         let (p, adjusted) = ((*p)?, adjusted.next()?);
         Some(SignFlip { mean_log, p, adjusted, possible: possible(logs.len()) })

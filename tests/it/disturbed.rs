@@ -95,7 +95,7 @@ fn a_disturbed_block_is_rerun_and_the_better_attempt_counts() {
     assert_eq!(attempts(&folder, 5), [(0, true, true), (1, false, false)]);
     assert_eq!(rows::<BlockRow>(&folder, "blocks.csv").len(), BLOCKS + 1);
     let results = report::load(&folder).unwrap();
-    assert_eq!((results.blocks.len(), results.disturbed_share()), (BLOCKS, 0.0));
+    assert_eq!((results.blocks.len(), results.disturbed_blocks()), (BLOCKS, 0));
     assert!(results.samples.values().flatten().all(|sample| sample.timed));
     // The rows of the block appear once and equal those of an undisturbed run.
     let target = load("toy:mixed", Role::Target).unwrap().model;
@@ -151,7 +151,7 @@ fn a_block_that_loses_a_tenth_of_its_time_is_disturbed() {
 }
 
 /// Marks blocks of a written run as disturbed and reports it again.
-fn disturb(folder: &Path, blocks: usize) -> String {
+pub(crate) fn disturb(folder: &Path, blocks: usize) -> String {
     let mut listed = rows::<BlockRow>(folder, "blocks.csv");
     for block in listed.iter_mut().take(blocks) {
         *block = sealed(BlockRow { disturbed: true, ..block.clone() });

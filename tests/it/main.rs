@@ -137,6 +137,8 @@ mod reference;
 mod together;
 
 // Experiments, reports, the command line.
+#[cfg(feature = "harness")]
+mod axis_contrasts;
 #[cfg(all(feature = "harness", feature = "candle"))]
 mod bench;
 #[cfg(feature = "peers")]
@@ -229,6 +231,8 @@ mod families;
 mod family_files;
 #[cfg(feature = "harness")]
 mod figures;
+#[cfg(feature = "harness")]
+mod figures_one_k;
 #[cfg(feature = "harness")]
 mod figures_support;
 #[cfg(feature = "harness")]
@@ -351,6 +355,8 @@ mod tape_import;
 mod terminal;
 #[cfg(feature = "peers")]
 mod uncached;
+#[cfg(feature = "harness")]
+mod validity;
 #[cfg(all(feature = "harness", unix))]
 mod vocabularies_text;
 #[cfg(feature = "harness")]

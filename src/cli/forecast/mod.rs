@@ -15,12 +15,12 @@ use super::options::{count, named};
 use super::output;
 use crate::draft::parse_tree;
 use crate::forecasting::{
-    CostSetting, CostTable, Costed, ForecastCell, ForecastDoubt, ForecastGap, ForecastRow,
-    ForecastVerdict, NearerDraft, TreeShape, TunedDraft, best, doubts, forecast_cells, gaps,
-    nearer_drafts, tuned_drafts, verdict,
+    CostSetting, CostTable, Costed, ForecastCell, ForecastContrast, ForecastDoubt, ForecastGap,
+    ForecastRow, NearerDraft, TreeShape, TunedDraft, best, doubts, forecast_cells,
+    forecast_contrasts, gaps, nearer_drafts, tuned_drafts, verdict,
 };
 use crate::recording::read_tape_file;
-use crate::report;
+use crate::report::{self, SpeedVerdict};
 use crate::tape::{MAX_SIBLINGS, SiblingKind, Tape};
 
 #[derive(Debug, Args)]
@@ -84,6 +84,7 @@ struct Forecasts {
     costs: Option<CostTable>,
     settings: Vec<CostSetting>,
     cells: Vec<ForecastCell>,
+    contrasts: Vec<ForecastContrast>,
     gaps: Vec<ForecastGap>,
     tuned: Vec<TunedDraft>,
     nearer: Vec<NearerDraft>,
@@ -94,6 +95,7 @@ struct Forecasts {
 struct ForecastReport<'a> {
     doubts: &'a [ForecastDoubt],
     best: Vec<BestRow>,
+    contrasts: &'a [ForecastContrast],
     cells: Vec<ForecastRow>,
     tuned: &'a [TunedDraft],
     nearer: &'a [NearerDraft],
@@ -103,7 +105,7 @@ struct ForecastReport<'a> {
 /// The best configuration with a sampling setting.
 #[derive(Debug, Serialize)]
 struct BestRow {
-    verdict: ForecastVerdict,
+    verdict: SpeedVerdict,
     #[serde(flatten)]
     row: ForecastRow,
 }
@@ -133,6 +135,7 @@ pub(super) fn run(args: &ForecastArgs) -> Result<()> {
     output::write_json(&ForecastReport {
         doubts: &found.doubts,
         best: best.collect(),
+        contrasts: &found.contrasts,
         cells: rows,
         tuned: &found.tuned,
         nearer: &found.nearer,
@@ -176,7 +179,8 @@ impl Forecasts {
             costs.as_ref().and_then(|_| best(&cells, 0)).map_or(DEFAULT_K, |cell| cell.config.k);
         let (tuned, nearer) = (tuned_drafts(&tape, &cells, k), nearer_drafts(&tape, k));
         let doubts = doubts(&tape);
-        Ok(Self { tape, doubts, costs, settings, cells, gaps, tuned, nearer })
+        let contrasts = forecast_contrasts(&tape, &cells);
+        Ok(Self { tape, doubts, costs, settings, cells, contrasts, gaps, tuned, nearer })
     }
 
     /// The best cell of each sampling setting that occurs.

@@ -5,9 +5,8 @@ use std::fmt::Write;
 use anyhow::Result;
 
 use super::Forecasts;
-use crate::forecasting::{
-    DraftedRound, ForecastCell, ForecastVerdict, MAX_K, NearerDraft, best, verdict,
-};
+use crate::forecasting::{DraftedRound, ForecastCell, MAX_K, NearerDraft, SHOWN_KS, best, verdict};
+use crate::report::SpeedVerdict;
 use crate::shown::{self, count};
 use crate::statistics::{MOST_LOOPED, Ratio, median};
 use crate::tape::{AcceptanceRule, Tape};
@@ -31,6 +30,7 @@ impl ForecastText<'_> {
         }
         self.configs(&mut text)?;
         self.grid(&mut text)?;
+        self.contrasts(&mut text)?;
         self.tuned(&mut text)?;
         self.nearer(&mut text)?;
         self.gaps(&mut text)?;
@@ -143,6 +143,35 @@ impl ForecastText<'_> {
         Ok(())
     }
 
+    fn contrasts(&self, text: &mut String) -> Result<()> {
+        if self.0.contrasts.is_empty() {
+            return Ok(());
+        }
+        let pooled = SHOWN_KS.map(|k| k.to_string()).join(", ");
+        writeln!(
+            text,
+            "\none axis at a time, over all chains that differ in nothing else (K = {pooled}):"
+        )?;
+        for own in &self.0.contrasts {
+            let shown = |ratio: Option<f64>, lo: Option<f64>, hi: Option<f64>| {
+                let ends = lo.zip(hi).map(|(lo, hi)| format!(" [{lo:.3}, {hi:.3}]"));
+                Some(format!("{:.3}{} times the", ratio?, ends.unwrap_or_default()))
+            };
+            let tau = shown(
+                own.block_efficiency_ratio,
+                own.block_efficiency_ratio_lo,
+                own.block_efficiency_ratio_hi,
+            );
+            let speed = shown(own.speedup_ratio, own.speedup_ratio_lo, own.speedup_ratio_hi);
+            let tau = tau.map(|tau| format!("{tau} tokens per round"));
+            let speed = speed.map(|speed| format!("{speed} speedup"));
+            let both = tau.into_iter().chain(speed).collect::<Vec<_>>().join(", ");
+            let [value, against] = [&own.value, &own.against].map(|value| shown::line(value));
+            writeln!(text, "{}: {value} has {both} of {against}", own.axis)?;
+        }
+        Ok(())
+    }
+
     fn tuned(&self, text: &mut String) -> Result<()> {
         for tuned in self.0.tuned.iter().filter(|tuned| tuned.verifier == "rejection") {
             let [one, other] = &tuned.chosen;
@@ -207,9 +236,6 @@ impl ForecastText<'_> {
     }
 }
 
-/// The values of K that are shown without costs.
-const SHOWN_KS: [usize; 4] = [1, 2, 4, 8];
-
 fn at_best<'c>(cells: impl Iterator<Item = &'c ForecastCell>) -> String {
     let Some(cell) = best(cells, 0) else { return String::new() };
     let speedup = cell.speedup(0).as_ref().map_or_else(|| "-".to_owned(), shown_ratio);
@@ -258,14 +284,14 @@ fn sentence(cell: &ForecastCell) -> String {
     };
     let speedup = shown_ratio(&speedup);
     match verdict(cell, 0) {
-        ForecastVerdict::Faster => format!("it is faster: {speedup} times, by {config}"),
-        ForecastVerdict::Slower => {
+        SpeedVerdict::Faster => format!("it is faster: {speedup} times, by {config}"),
+        SpeedVerdict::Slower => {
             format!("no K is faster than plain decoding; the best is {speedup}, by {config}")
         }
-        ForecastVerdict::Undecided => {
+        SpeedVerdict::Undecided => {
             format!("these prompts do not decide it; the best is {speedup}, by {config}")
         }
-        ForecastVerdict::TooFewPrompts | ForecastVerdict::NoCosts => {
+        _ => {
             format!("too few prompts for an interval; the best is {speedup}, by {config}")
         }
     }

@@ -1,5 +1,6 @@
 //! Draws acceptance, tokens per pass and speedup against every numeric setting that takes
-//! at least three values, at the fastest K.
+//! at least three values. Every line has one K, and all lines the same one where they can: tokens
+//! per pass grow with K, so that points of several K would compare the K.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,14 +14,14 @@ use crate::plot::{
     Axis, Body, Curve, Grid, HUES, LegendEntry, LegendSample, Page, Panel, Point, Style, distinct,
     hue, ramp, reach,
 };
+use crate::report::series::{KINDS, attributes};
 
-/// Everything except K that distinguishes two cells, as text.
-type Attributes = BTreeMap<String, String>;
-
-/// Cells that differ only in one setting and in K.
+/// Cells that differ only in one setting.
 struct SettingLine<'d> {
-    attributes: Attributes,
-    /// The fastest cell for each value of the setting, in order of increasing value.
+    /// Except that setting and K.
+    attributes: BTreeMap<String, String>,
+    k: usize,
+    /// A cell for each value of the setting, in order of increasing value.
     cells: Vec<(f64, TableEntry<'d>)>,
 }
 
@@ -45,8 +46,10 @@ fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
     if lines.is_empty() {
         return None;
     }
+    let same_k = lines.iter().all(|line| line.k == lines[0].k);
+    let at = if same_k { format!("K = {}", lines[0].k) } else { "one K per line".to_owned() };
     if data.lengths_differ() {
-        notes.push("Every point is at its fastest K.".to_owned());
+        notes.push(format!("At {at}."));
     }
     let styles = styles(data, &mut lines);
     let x = Axis::of_settings(key, lines.iter().flat_map(|l| &l.cells).map(|(x, _)| *x));
@@ -64,7 +67,7 @@ fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
     legend.push(even());
     let name = format!("{BY}{key}");
     let names = names.join(", ");
-    let caption = format!("By `{key}`: {names}; with 95 % intervals over prompts.");
+    let caption = format!("By `{key}`: {names}; at {at}, with 95 % intervals over prompts.");
     let title = format!("Effect of {key}");
     let body = Body::Grid(Grid { panels });
     Some((Figure { name, caption }, Page { title, notes, legend, body }))
@@ -73,33 +76,72 @@ fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
 /// The lines along a setting. Lines with fewer than half as many values as the longest are
 /// left out: they would mostly show what else their cells differ in.
 fn lines<'d>(data: &'d Data<'_>, key: &str, notes: &mut Vec<String>) -> Vec<SettingLine<'d>> {
+    let mut lines = one_k(data, every_k(data, key));
+    let longest = lines.iter().map(|line| line.cells.len()).max().unwrap_or(0);
+    lines.retain(|line| 2 * line.cells.len() >= longest);
+    let all = lines.len();
+    if all > HUES {
+        let peak = |line: &SettingLine<'_>| {
+            line.cells.iter().map(|(_, entry)| data.speed(entry.row)).fold(0.0, f64::max)
+        };
+        lines.sort_by(|a, b| peak(b).total_cmp(&peak(a)));
+        lines.truncate(HUES);
+        notes.push(format!("{HUES} of {all} lines: {}.", data.foremost()));
+    }
+    lines
+}
+
+/// The lines along a setting that have enough values for a curve, at every K.
+fn every_k<'d>(data: &'d Data<'_>, key: &str) -> Vec<SettingLine<'d>> {
     let mut lines = Vec::<SettingLine<'_>>::new();
     for entry in data.series.iter().flat_map(|s| data.timed(s)) {
         let Some(&x) = numbers(entry.cell).get(key) else { continue };
         let mut attributes = attributes(entry.cell);
         attributes.remove(key);
-        match lines.iter_mut().find(|line| line.attributes == attributes) {
+        let k = entry.cell.method.num_speculative_tokens;
+        match lines.iter_mut().find(|line| line.k == k && line.attributes == attributes) {
             Some(line) => line.cells.push((x, entry)),
-            None => lines.push(SettingLine { attributes, cells: vec![(x, entry)] }),
+            None => lines.push(SettingLine { attributes, k, cells: vec![(x, entry)] }),
         }
     }
-    let speedup = |entry: &TableEntry<'_>| entry.row.speedup.unwrap_or(0.0);
     for SettingLine { cells, .. } in &mut lines {
-        cells.sort_by(|a, b| a.0.total_cmp(&b.0).then(speedup(&b.1).total_cmp(&speedup(&a.1))));
+        cells.sort_by(|a, b| a.0.total_cmp(&b.0));
         cells.dedup_by_key(|(x, _)| *x);
     }
-    let longest = lines.iter().map(|line| line.cells.len()).max().unwrap_or(0);
-    lines.retain(|line| line.cells.len() >= CURVE && 2 * line.cells.len() >= longest);
-    let all = lines.len();
-    if all > HUES {
-        let peak = |l: &SettingLine<'_>| {
-            l.cells.iter().map(|(_, entry)| speedup(entry)).fold(0.0, f64::max)
-        };
-        lines.sort_by(|a, b| peak(b).total_cmp(&peak(a)));
-        lines.truncate(HUES);
-        notes.push(format!("{HUES} of {all} lines: those with the fastest cells."));
-    }
+    lines.retain(|line| line.cells.len() >= CURVE);
     lines
+}
+
+/// One of the lines that differ in K alone: the one at the K that stands for all lines or, if they
+/// have none there, at the K that stands for them.
+fn one_k<'d>(data: &Data<'_>, mut lines: Vec<SettingLine<'d>>) -> Vec<SettingLine<'d>> {
+    let of_all = common_k(data, lines.iter());
+    let chosen = lines.iter().map(|line| {
+        let own = || lines.iter().filter(|other| other.attributes == line.attributes);
+        let has_it = own().any(|other| Some(other.k) == of_all);
+        Some(line.k) == if has_it { of_all } else { common_k(data, own()) }
+    });
+    let mut chosen = chosen.collect::<Vec<_>>().into_iter();
+    lines.retain(|_| chosen.next() == Some(true));
+    lines
+}
+
+/// The K that stands for some lines: that with the most points and, of several, the fastest by the
+/// geometric mean over them or, if the times give no verdict, the largest.
+fn common_k<'l, 'd: 'l>(
+    data: &Data<'_>,
+    lines: impl Iterator<Item = &'l SettingLine<'d>>,
+) -> Option<usize> {
+    let mut sums = BTreeMap::<usize, (usize, f64)>::new();
+    for line in lines {
+        let (points, logs) = sums.entry(line.k).or_default();
+        *points += line.cells.len();
+        *logs += line.cells.iter().map(|(_, entry)| data.speed(entry.row).ln()).sum::<f64>();
+    }
+    let order = |&(_, (a, x)): &(usize, (usize, f64)), &(_, (b, y)): &(usize, (usize, f64))| {
+        a.cmp(&b).then(x.total_cmp(&y))
+    };
+    sums.into_iter().max_by(order).map(|(k, _)| k)
 }
 
 /// The styles of the lines: those of their methods if all differ, else steps of a ramp if
@@ -144,6 +186,9 @@ fn label(data: &Data<'_>, line: &SettingLine<'_>, lines: &[SettingLine<'_>]) -> 
             let key = if key == "temperature" { "T" } else { key };
             parts.push(format!("{key} = {value}"));
         }
+    }
+    if lines.iter().any(|l| l.k != line.k) {
+        parts.push(format!("K = {}", line.k));
     }
     if parts.is_empty() { own } else { parts.join(", ") }
 }
@@ -192,16 +237,4 @@ fn numbers(cell: &Cell) -> BTreeMap<String, f64> {
     let own = cell.method.params.iter().map(|(key, value)| (key, value.number()));
     let all = goal.chain([draft]).chain(own);
     all.filter_map(|(key, x)| Some((key.to_owned(), x?))).collect()
-}
-
-/// The attributes that `Data::kin` names.
-const KINDS: [&str; 3] = ["drafter", "verifier", "length"];
-
-fn attributes(cell: &Cell) -> Attributes {
-    let kinds = [&cell.method.drafter, &cell.method.verifier, &cell.method.length];
-    let kinds = KINDS.into_iter().zip(kinds).map(|(key, value)| (key.to_owned(), value.clone()));
-    let goal = cell.goal().settings().into_iter();
-    let goal = goal.map(|(key, value)| (key.to_owned(), value.to_string()));
-    let params = cell.method.params.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
-    kinds.chain(goal).chain(params).collect()
 }

@@ -8,6 +8,7 @@ use crate::report::best::best;
 use crate::report::results::Results;
 pub(super) use crate::report::series::once;
 use crate::report::series::{Series, series};
+use crate::report::validity::TimesValidity;
 use crate::rows::{SummaryRow, SurvivalRow};
 
 /// The minimum number of points of a curve.
@@ -16,6 +17,7 @@ pub(super) const CURVE: usize = 3;
 /// A run and the styles of its methods.
 pub(super) struct Data<'a> {
     pub(super) results: &'a Results,
+    pub(super) times: TimesValidity,
     /// Their names leave out the first part if all methods share it.
     pub(super) series: Vec<Series<'a>>,
     pub(super) summary: &'a [SummaryRow],
@@ -56,8 +58,8 @@ impl<'a> Data<'a> {
         summary: &'a [SummaryRow],
         survival: &'a [SurvivalRow],
     ) -> Self {
-        let mut data =
-            Self { results, series: series(results), summary, survival, looks: Looks::default() };
+        let (times, series, looks) = (results.times(), series(results), Looks::default());
+        let mut data = Self { results, times, series, summary, survival, looks };
         let short = shorten(data.series.iter().map(|s| s.method.clone()).collect());
         data.series.iter_mut().zip(short).for_each(|(series, name)| series.method = name);
         data
@@ -84,6 +86,18 @@ impl<'a> Data<'a> {
         rows.map(|(cell, row)| TableEntry { series, cell, row }).collect()
     }
 
+    /// The speedup of a cell, for choosing what to show; 0 if the times give no verdict, so that
+    /// the order of the plan decides.
+    pub(super) fn speed(&self, row: &SummaryRow) -> f64 {
+        row.speedup.filter(|_| self.times.is_valid()).unwrap_or(0.0)
+    }
+
+    /// What is shown if there is no room for all, chosen by [`Self::speed`].
+    pub(super) fn foremost(&self) -> &'static str {
+        if self.times.is_valid() { "the fastest" } else { "the first" }
+    }
+
+    /// The cell that stands for a series.
     pub(super) fn best(&self, series: &Series<'a>) -> Option<&'a Cell> {
         best(self.results, series, self.summary).map(|best| best.cell)
     }

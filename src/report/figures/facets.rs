@@ -1,6 +1,6 @@
 //! Arranges the curves of methods and sampling settings in panels: one panel per sampling
 //! setting with a curve per method. If that is too crowded, one panel per method with a
-//! curve per sampling setting. If that is too crowded as well, only the fastest methods,
+//! curve per sampling setting. If that is too crowded as well, only the foremost methods,
 //! under the sampling settings that have the most of them.
 
 use std::collections::BTreeSet;
@@ -116,7 +116,7 @@ fn arrange(data: &Data<'_>, lines: &[Line]) -> Arranged {
             return Arranged { panels: others, by: By::Method, notes };
         }
     }
-    let panels = if fit(&panels) { panels } else { cut(panels, &mut notes) };
+    let panels = if fit(&panels) { panels } else { cut(data, panels, &mut notes) };
     Arranged { panels, by: By::Sampling, notes }
 }
 
@@ -181,8 +181,8 @@ fn fit(panels: &Panels) -> bool {
     panels.len() <= MOST_PANELS && panels.iter().all(|(_, lines)| clear(lines))
 }
 
-/// Keeps only the fastest methods, under the sampling settings that have the most of them.
-fn cut(mut panels: Panels, notes: &mut Vec<String>) -> Panels {
+/// Keeps only the foremost methods, under the sampling settings that have the most of them.
+fn cut(data: &Data<'_>, mut panels: Panels, notes: &mut Vec<String>) -> Panels {
     let methods = |panels: &Panels| {
         let lines = panels.iter().flat_map(|(_, lines)| lines);
         lines.map(|(line, _)| line.method.clone()).collect::<BTreeSet<_>>().len()
@@ -191,7 +191,7 @@ fn cut(mut panels: Panels, notes: &mut Vec<String>) -> Panels {
     panels.iter_mut().for_each(|(_, lines)| lines.retain(|(_, style)| *style != NEUTRAL));
     panels.retain(|(_, lines)| !lines.is_empty());
     if methods(&panels) < all {
-        notes.push(format!("{} of {all} methods: the fastest.", methods(&panels)));
+        notes.push(format!("{} of {all} methods: {}.", methods(&panels), data.foremost()));
     }
     let settings = panels.len();
     if settings > MOST_PANELS {

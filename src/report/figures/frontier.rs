@@ -26,7 +26,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         return None;
     }
     let mut notes = Vec::new();
-    let names = names(&all, &mut notes);
+    let names = names(data, &all, &mut notes);
     let mut spots = all;
     spots.retain(|spot| names.contains(&spot.name));
     let settings = label(&mut spots);
@@ -87,18 +87,18 @@ fn spots<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> impl Iterator<Item =
     })
 }
 
-/// The names that get a style of their own: the [`HUES`] with the fastest cells.
-fn names(spots: &[Spot<'_>], notes: &mut Vec<String>) -> Vec<String> {
+/// The names that get a style of their own: the [`HUES`] with the fastest cells, or the first ones.
+fn names(data: &Data<'_>, spots: &[Spot<'_>], notes: &mut Vec<String>) -> Vec<String> {
     let peak = |name: &str| {
         let own = spots.iter().filter(|s| s.name == name);
-        own.map(|s| s.point.y).fold(0.0, f64::max)
+        own.filter_map(|s| data.row(&s.cell.id)).map(|row| data.speed(row)).fold(0.0, f64::max)
     };
     let all = once(spots.iter().map(|s| s.name.as_str()));
     let mut fastest = all.clone();
     fastest.sort_by(|a, b| peak(b).total_cmp(&peak(a)));
     fastest.truncate(HUES);
     if fastest.len() < all.len() {
-        notes.push(format!("{HUES} of {} methods and K: the fastest.", all.len()));
+        notes.push(format!("{HUES} of {} methods and K: {}.", all.len(), data.foremost()));
     }
     all.into_iter().filter(|name| fastest.contains(name)).map(str::to_owned).collect()
 }

@@ -72,10 +72,12 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let mut notes = Vec::new();
     table::limit(data, &mut entries, table::MOST, &mut notes);
     if data.series.iter().any(|s| data.timed(s).len() >= CURVE) {
-        notes.push(format!("Methods with {CURVE} or more K are shown at their fastest K."));
+        let k = data.times.chosen_k();
+        notes.push(format!("Methods with {CURVE} or more K are shown at their {k}."));
     }
-    let acceptance = if verifiers_differ(data) { SHARE } else { ALPHA };
-    let mut measures = vec![acceptance, TAU, PASSES, SPEEDUP];
+    let mut measures = vec![ALPHA, SHARE, TAU, PASSES, SPEEDUP];
+    // alpha measures drafts, and not how much of them each of several verifiers accepts.
+    measures.retain(|m| m.title != SHARE.title || verifiers_differ(data));
     measures.retain(|m| entries.iter().any(|e| (m.of)(data, e)[0].is_some()));
     let columns = measures.iter().map(|measure| measure.column(data, &entries)).collect();
     let value = |entry: &TableEntry<'_>| measures.iter().map(|m| m.value(data, entry)).collect();
@@ -86,7 +88,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     Some(table::page("Methods side by side", notes, legend, rows))
 }
 
-/// All timed cells of a series or, if it has enough for a curve, only the best one.
+/// All timed cells of a series or, if it has enough for a curve, only the one that stands for it.
 fn cells<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> Vec<TableEntry<'d>> {
     let mut timed = data.timed(series);
     if let Some(best) = data.best(series).filter(|_| timed.len() >= CURVE) {
@@ -95,8 +97,7 @@ fn cells<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> Vec<TableEntry<'d>> 
     timed
 }
 
-/// Whether the run compares verifiers. If so, alpha does not suffice: it measures the drafts,
-/// not how much of them a verifier accepts.
+/// Whether the run compares verifiers.
 fn verifiers_differ(data: &Data<'_>) -> bool {
     let mut cells = data.series.iter().map(|s| s.cells[0]);
     let first = cells.next().map(|c| &c.method.verifier);

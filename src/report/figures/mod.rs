@@ -26,6 +26,7 @@ use anyhow::{Context, Result};
 use super::document::{DocFigure, ours};
 use super::loops::LoopShares;
 use super::results::Results;
+use super::validity::BEST_K;
 use crate::plot::Page;
 use crate::rows::{SummaryRow, SurvivalRow};
 use data::Data;
@@ -124,21 +125,21 @@ pub(super) fn write_all(
     data.looks = looks::assign(&data);
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let loops = LoopShares::of(results).filter(|loops| loops.alarming);
+    let times = &data.times;
     let mut written = Vec::new();
     let single = FIGURES.iter().filter_map(|(name, caption, draw)| {
         let figure = Figure { name: (*name).to_owned(), caption: (*caption).to_owned() };
         Some((figure, draw(&data)?))
     });
     for (figure, mut page) in single.chain(by_setting::draw(&data)) {
-        if results.withholds() && !UNTIMED.contains(&figure.name.as_str()) {
-            page.notes.insert(0, "DISTURBED: no verdict on speed follows from these times.".into());
-        }
-        if let Some(loops) = &loops
-            && !UNTIMED.contains(&figure.name.as_str())
-        {
-            page.notes.push(loops.sentence.clone());
-        }
         let Figure { name, caption } = figure;
+        if !UNTIMED.contains(&name.as_str()) {
+            page.notes.extend(loops.as_ref().map(|loops| loops.sentence.clone()));
+            if let Some(note) = times.note() {
+                page.notes.insert(0, note.to_owned());
+            }
+        }
+        let caption = caption.replace(BEST_K, times.chosen_k());
         let path = folder.join(format!("{name}.svg"));
         fs::write(&path, page.draw())
             .with_context(|| format!("cannot write {}", path.display()))?;

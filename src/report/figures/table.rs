@@ -1,6 +1,7 @@
 //! Figures with one row per cell, grouped by sampling setting and labelled by method and K.
 
 use super::data::{Data, TableEntry, once};
+use crate::decode::MethodSpec;
 use crate::experiment::Cell;
 use crate::plot::{Body, Column, Group, LegendEntry, Page, PlotRow, PlotRows, PlotValue};
 use crate::report::series::Series;
@@ -11,7 +12,7 @@ pub(super) const MOST: usize = 60;
 const LONG: usize = 50;
 
 /// Limits the entries to `most`, or to two thirds of that if labels may need two lines. Keeps
-/// the fastest cells of every sampling setting; if there are more settings than rows, keeps
+/// the foremost cells of every sampling setting; if there are more settings than rows, keeps
 /// the first settings.
 pub(super) fn limit(
     data: &Data<'_>,
@@ -27,12 +28,13 @@ pub(super) fn limit(
     }
     let settings = once(entries.iter().map(|e| e.series.sampling.as_str())).len();
     let share = (most / settings).max(1);
-    let speedup = |e: &TableEntry<'_>| e.row.speedup.unwrap_or(0.0);
-    let faster = |a: &TableEntry<'_>, b: &TableEntry<'_>| {
-        a.series.sampling == b.series.sampling && speedup(a) > speedup(b)
+    let before = |(i, a): (usize, &TableEntry<'_>), (j, b): (usize, &TableEntry<'_>)| {
+        let (first, second) = (data.speed(a.row), data.speed(b.row));
+        a.series.sampling == b.series.sampling && (first > second || first == second && i < j)
     };
-    let rank = |e: &TableEntry<'_>| entries.iter().filter(|other| faster(other, e)).count();
-    let mut kept = entries.iter().map(|e| rank(e) < share).collect::<Vec<_>>().into_iter();
+    let rank = |e| entries.iter().enumerate().filter(|other| before(*other, e)).count();
+    let kept = entries.iter().enumerate().map(|e| rank(e) < share);
+    let mut kept = kept.collect::<Vec<_>>().into_iter();
     entries.retain(|_| kept.next().unwrap_or(false));
     entries.truncate(most);
     let left = once(entries.iter().map(|e| e.series.sampling.as_str())).len();
@@ -41,7 +43,8 @@ pub(super) fn limit(
     } else {
         "every sampling setting".to_owned()
     };
-    notes.push(format!("{} of {all} cells: the fastest of {of}.", entries.len()));
+    let foremost = data.foremost();
+    notes.push(format!("{} of {all} cells: {foremost} of {of}.", entries.len()));
 }
 
 /// One row per entry, in one group per sampling setting.
@@ -87,14 +90,12 @@ fn tidy(mut groups: Vec<Group>) -> Vec<Group> {
     tidy
 }
 
-/// The name of the method, followed by K if the method has several.
+/// The name of the method, followed by K if the run has several. The shape of a tree has its K.
 pub(super) fn label(data: &Data<'_>, series: &Series<'_>, cell: &Cell) -> String {
-    let mut same = data.series.iter().filter(|s| s.method == series.method).flat_map(|s| &s.cells);
-    let k = cell.method.num_speculative_tokens;
-    if same.any(|other| other.method.num_speculative_tokens != k) {
-        format!("{}, K = {k}", series.method)
-    } else {
-        series.method.clone()
+    let MethodSpec { num_speculative_tokens: k, params, .. } = &cell.method;
+    match data.lengths_differ() && params.set("tree").is_none() {
+        true => format!("{}, K = {k}", series.method),
+        false => series.method.clone(),
     }
 }
 

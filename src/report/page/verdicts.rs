@@ -11,6 +11,7 @@ use crate::report::loops::{is_looping, judged};
 use crate::report::results::Results;
 use crate::report::series::{Series, series};
 use crate::report::tables::{number, with_interval};
+use crate::report::validity::{InvalidTimes, SpeedVerdict};
 use crate::report::warnings::warnings;
 use crate::rows::SummaryRow;
 use crate::shown::{count, html};
@@ -32,7 +33,7 @@ pub(super) fn print(results: &Results, summary: &[SummaryRow]) -> String {
         exact(results, &series),
         sure(results, summary),
         faster(results, &bests),
-        forecast(&bests, summary),
+        forecast(results, &bests, summary),
         disturbed(results, summary),
     ];
     let tile = |PageVerdict { question, answer, tone, details }: &PageVerdict| {
@@ -90,10 +91,17 @@ fn exact(results: &Results, series: &[Series<'_>]) -> PageVerdict {
 
 fn sure(results: &Results, summary: &[SummaryRow]) -> PageVerdict {
     let prompts = results.plan.distinct_prompts();
-    let widths = summary
-        .iter()
-        .filter_map(|row| Some(100.0 * (row.speedup_hi? - row.speedup_lo?) / 2.0 / row.speedup?));
+    let valid = results.times().is_valid();
+    // Without valid times, tokens per pass are what is known.
+    let widths = summary.iter().filter_map(|row| {
+        let (lo, hi, value) = match valid {
+            true => (row.speedup_lo?, row.speedup_hi?, row.speedup?),
+            false => (row.block_efficiency_lo?, row.block_efficiency_hi?, row.block_efficiency?),
+        };
+        Some(100.0 * (hi - lo) / 2.0 / value)
+    });
     let width = median(&widths.collect::<Vec<_>>());
+    let what = if valid { "a speedup's" } else { "a τ's" };
     let generations = results.samples.values().map(Vec::len).sum::<usize>();
     let tokens = results.samples.values().flatten().map(|sample| sample.new_tokens).sum::<usize>();
     let rounds = summary.iter().map(|row| row.rounds).sum::<usize>();
@@ -102,7 +110,7 @@ fn sure(results: &Results, summary: &[SummaryRow]) -> PageVerdict {
         |width| format!("± {width:.1} % (median)"),
     );
     let kind = match width {
-        Some(_) => format!("Half the width of a speedup's 95 % interval over {prompts} prompts."),
+        Some(_) => format!("Half the width of {what} 95 % interval over {prompts} prompts."),
         None => format!("Intervals need {MIN_PROMPTS} prompts or more."),
     };
     let counts = [(generations, "generation"), (rounds, "round"), (tokens, "token")];
@@ -111,7 +119,7 @@ fn sure(results: &Results, summary: &[SummaryRow]) -> PageVerdict {
     PageVerdict { question: "How sure?", answer, tone: Tone::Plain, details }
 }
 
-/// A series with its fastest cell.
+/// A series with the cell that stands for it.
 type BestOfSeries<'s, 'a> = (&'s Series<'a>, &'a SummaryRow);
 
 /// The fastest cell of all.
@@ -126,15 +134,23 @@ fn faster(results: &Results, bests: &[BestOfSeries<'_, '_>]) -> PageVerdict {
         let (answer, tone) = ("Nothing was timed".to_owned(), Tone::Plain);
         return PageVerdict { question: QUESTION, answer, tone, details: Vec::new() };
     };
-    let found = verdict(row);
     let judged = judged(row);
     let ratio = number(judged.value, 2);
-    let (answer, tone) = match found {
-        _ if results.withholds() => ("Withheld: disturbed".to_owned(), Tone::Bad),
-        "faster" => (format!("Yes: {ratio} ×"), Tone::Good),
-        "slower" => (format!("No: {ratio} × at best"), Tone::Bad),
-        _ => (format!("Not shown: {ratio} × at best"), Tone::Plain),
+    let (answer, tone) = match verdict(results, row) {
+        SpeedVerdict::Disturbed => ("Withheld: disturbed".to_owned(), Tone::Bad),
+        SpeedVerdict::Set => ("Not measured: times are set".to_owned(), Tone::Plain),
+        SpeedVerdict::Faster => (format!("Yes: {ratio} ×"), Tone::Good),
+        SpeedVerdict::Slower => (format!("No: {ratio} × at best"), Tone::Bad),
+        SpeedVerdict::Undecided
+        | SpeedVerdict::TooFewPrompts
+        | SpeedVerdict::TooManyLoops
+        | SpeedVerdict::NoCosts => (format!("Not shown: {ratio} × at best"), Tone::Plain),
     };
+    let times = results.times();
+    if !times.is_valid() {
+        let details = times.reasons.into_iter().map(InvalidTimes::sentence).collect();
+        return PageVerdict { question: QUESTION, answer, tone, details };
+    }
     let interval = with_interval(judged.value, judged.lo, judged.hi, 2);
     let all = number(row.speedup, 2);
     let of = match is_looping(row) {
@@ -143,22 +159,26 @@ fn faster(results: &Results, bests: &[BestOfSeries<'_, '_>]) -> PageVerdict {
     };
     let k = row.num_speculative_tokens.map_or_else(String::new, |k| format!(", best K = {k}"));
     let best = format!("{}, {}{k}: {interval}{of}.", own.method, own.sampling);
-    let of = |wanted| bests.iter().filter(|(_, row)| verdict(row) == wanted).count();
+    let of = |wanted| bests.iter().filter(|(_, row)| verdict(results, row) == wanted).count();
     let lines = format!(
         "At their best K, {} of {} lines are faster than plain decoding and {} slower.",
-        of("faster"),
+        of(SpeedVerdict::Faster),
         bests.len(),
-        of("slower")
+        of(SpeedVerdict::Slower)
     );
-    let lines = if results.withholds() { String::new() } else { lines };
-    let clock = match results.plan.clock.as_str() {
-        "virtual" => "Times are those of a virtual clock: they are set, not measured.".to_owned(),
-        _ => String::new(),
-    };
-    PageVerdict { question: QUESTION, answer, tone, details: vec![best, lines, clock] }
+    PageVerdict { question: QUESTION, answer, tone, details: vec![best, lines] }
 }
 
-fn forecast(bests: &[BestOfSeries<'_, '_>], summary: &[SummaryRow]) -> PageVerdict {
+fn forecast(
+    results: &Results,
+    bests: &[BestOfSeries<'_, '_>],
+    summary: &[SummaryRow],
+) -> PageVerdict {
+    const QUESTION: &str = "As forecast?";
+    if let Some(withheld) = results.times().withheld() {
+        let answer = format!("Verdict {}", withheld.words());
+        return PageVerdict { question: QUESTION, answer, tone: Tone::Plain, details: Vec::new() };
+    }
     let gap = |row: &SummaryRow| Some((row.speedup? / row.predicted_speedup? - 1.0).abs());
     let gaps = summary.iter().filter_map(gap).collect::<Vec<_>>();
     let best = fastest(bests).map(|(_, row)| row);
@@ -175,15 +195,16 @@ fn forecast(bests: &[BestOfSeries<'_, '_>], summary: &[SummaryRow]) -> PageVerdi
         "For all generations of the fastest cell, from costs fitted to the other half of the prompts.".to_owned()
     });
     let details = [how, median].into_iter().flatten().collect();
-    PageVerdict { question: "As forecast?", answer, tone: Tone::Plain, details }
+    PageVerdict { question: QUESTION, answer, tone: Tone::Plain, details }
 }
 
 fn disturbed(results: &Results, summary: &[SummaryRow]) -> PageVerdict {
-    let blocks = results.blocks.iter().filter(|block| block.disturbed).count();
-    let (answer, tone) = match results.withholds() {
-        true => ("Yes: no verdict on times", Tone::Bad),
-        false if blocks > 0 => ("Little", Tone::Plain),
-        false => ("No", Tone::Good),
+    let blocks = results.disturbed_blocks();
+    let (answer, tone) = match results.times().withheld() {
+        Some(SpeedVerdict::Set) => ("Its times are set", Tone::Plain),
+        Some(_) => ("Yes: no verdict on times", Tone::Bad),
+        None if blocks > 0 => ("Little", Tone::Plain),
+        None => ("No", Tone::Good),
     };
     let seen = format!("{blocks} of {} were disturbed.", count(results.blocks.len(), "block"));
     let controls = match (results.plan.controls().len(), results.differing) {
