@@ -23,14 +23,14 @@ pub trait Clock: std::fmt::Debug {
         let _ = (who, rows);
     }
 
-    /// Time lost to other work on the machine since the clock was created; zero for a clock that
-    /// does not measure it.
+    /// Time lost to other work on the machine, limits and stops since the clock was created; zero
+    /// for a clock that does not measure it.
     fn lost(&self) -> Lost {
         Lost::default()
     }
 }
 
-/// Time during which work was ready to run but did not.
+/// Time during which work was ready to run but did not, and what shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Lost {
     /// Time for which this process's threads waited for a core, summed over threads.
@@ -44,6 +44,19 @@ pub struct Lost {
     pub others_error: Duration,
     /// Time that the host of a virtual machine took from its cores, summed over cores.
     pub stolen: Duration,
+    /// Time for which a CPU limit withheld cores from this process, summed over cores: like
+    /// `others`, an upper bound on the time for which our threads waited because of it.
+    pub throttled: Duration,
+    /// Time for which the calling thread was on a core. The readings of a span must come from the
+    /// same thread.
+    pub ran: Duration,
+    /// Time for which the calling thread waited for a core.
+    pub waited: Duration,
+    /// Time by which a thread ran too late that sleeps for a fixed time only: the whole process was
+    /// held up.
+    pub late: Duration,
+    /// The part of `late` for which that thread did not wait for a core: the process was stopped.
+    pub still: Duration,
 }
 
 /// Wall-clock time.

@@ -9,7 +9,7 @@ use crate::pool::Pool;
 use crate::statistics::{median, quantile};
 
 /// A sample is dropped as disturbed if, for more than this share of it, our threads waited
-/// for a core or the host took a core away. Samples are too short to measure the CPU time of
+/// for a core, the host took a core away, or the process was stopped. Samples are too short to measure the CPU time of
 /// other processes, which the system counts in ticks.
 const DISTURBED: f64 = 0.02;
 /// The minimum number of undisturbed samples behind a reported number.
@@ -104,7 +104,7 @@ pub(super) struct Stopwatch<'a> {
 pub(super) struct TimingSample {
     /// µs per call.
     pub(super) micros: f64,
-    /// The share of the sample that was lost to other work on the machine.
+    /// The share of the sample that was lost.
     pub(super) share: f64,
 }
 
@@ -126,7 +126,7 @@ impl<'a> Stopwatch<'a> {
     /// Ends the watch and returns a sample of one call that took `time`.
     pub(super) fn watched(&self, time: Duration, watch: &Watch<'_>) -> TimingSample {
         let disturbance = watch.end(self.threads, self.cores);
-        let share = disturbance.waiting + disturbance.stolen;
+        let share = disturbance.waiting + disturbance.stolen + disturbance.stopped;
         TimingSample { micros: time.as_secs_f64() * 1e6, share }
     }
 

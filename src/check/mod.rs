@@ -59,7 +59,7 @@ pub struct CheckOutcome {
     pub draft_us: Option<f64>,
     /// That time ÷ T(1): the cost ratio c.
     pub cost_ratio: Option<f64>,
-    /// The share of the time in which other work disturbed this machine.
+    /// The share of the time that was lost to other work, limits or stops.
     pub disturbed: f64,
     /// Number of prompts, without copies, on which acceptance was measured.
     pub prompts: usize,
@@ -125,7 +125,11 @@ impl<'a> CheckSetup<'a> {
         };
         let lengths = forecast::forecasts(&costs, drafted);
         let best = verdict::best(&lengths);
-        let validity = TimesValidity::of_blocks(usize::from(disturbance.is_disturbed()), 1);
+        let validity = TimesValidity::of_blocks(
+            usize::from(disturbance.is_disturbed()),
+            1,
+            disturbance.cause(),
+        );
         let share = |one: f64| times.reading.median().map(|reading| reading / one);
         CheckOutcome {
             bandwidth_share: passes_us[0].and_then(share),

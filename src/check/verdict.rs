@@ -68,7 +68,7 @@ mod tests {
     fn the_interval_of_the_best_length_decides() {
         let of = |ends, disturbed| {
             let lengths = [forecast(1, 0.9, None), forecast(2, 1.2, ends), forecast(3, 1.1, None)];
-            let times = TimesValidity::of_blocks(usize::from(disturbed), 1);
+            let times = TimesValidity::of_blocks(usize::from(disturbed), 1, "other work");
             sentence(super::of(best(&lengths), &times), best(&lengths))
         };
         let faster = of(Some((1.1, 1.3)), false);

@@ -147,7 +147,7 @@ impl CheckReport {
         writeln!(text, "machine  {}, {} threads, {isa}", self.machine.cpu_model, self.threads)?;
         writeln!(
             text,
-            "         other work took {:.1} % of the time",
+            "         {:.1} % of the time was lost to other work, limits or stops",
             100.0 * self.checked.disturbed
         )?;
         self.target.write("target", self.context, &mut text)?;

@@ -2,6 +2,7 @@
 //! timed on the same machine, by time.
 
 mod difference;
+mod extent;
 mod matching;
 mod rows;
 mod side;
@@ -13,10 +14,12 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 
 pub use difference::Difference;
+pub use extent::LeftOut;
 pub use rows::{ComparedCell, ComparedRow};
 
 use crate::statistics::{CellOfRun, Measure, PairedPrompts, Pairing, contrasts, pair_runs};
 use difference::{differences, same_times};
+use extent::cut;
 use matching::matched;
 use side::RunSide;
 
@@ -39,6 +42,8 @@ pub struct Comparison {
     pub cells: Vec<ComparedCell>,
     /// How many cells of each run the other one lacks.
     pub unmatched: [usize; 2],
+    /// What each run has in these cells and the other one does not.
+    pub left_out: [LeftOut; 2],
 }
 
 /// Compares the runs of two results folders.
@@ -46,7 +51,7 @@ pub struct Comparison {
 /// # Errors
 /// If a folder is not that of a finished run, or if they have no cell or no prompt in common.
 pub fn compare(first: &Path, second: &Path) -> Result<Comparison> {
-    let sides = [RunSide::read(first)?, RunSide::read(second)?];
+    let mut sides = [RunSide::read(first)?, RunSide::read(second)?];
     let [a, b] = &sides;
     let cells = matched(a, b);
     if cells.is_empty() {
@@ -70,6 +75,10 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison> {
             second.display()
         );
     }
+    let ids = cells.iter().map(|cells| cells.map(|cell| cell.id.clone())).collect::<Vec<_>>();
+    let left_out = cut(&mut sides, &ids, &prompts, pairing)?;
+    let [a, b] = &sides;
+    let cells = matched(a, b);
     let no_times = same_times(a, b).err();
     let paired = cells.iter().map(|cells| {
         let own = |side: usize| CellOfRun {
@@ -105,6 +114,7 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison> {
         prompts: prompts.len(),
         unmatched: [a, b].map(|side| side.cells().count().saturating_sub(cells.len())),
         cells: compared,
+        left_out,
     };
     comparison.verdict = verdict::sentences(&comparison, [a, b]);
     Ok(comparison)

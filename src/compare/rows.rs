@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::extent::end_alike;
 use super::side::RunSide;
 use crate::experiment::{Cell, describe};
 use crate::report::series;
@@ -69,18 +70,23 @@ fn short(side: &RunSide, cell: &Cell) -> String {
 pub struct ComparedTexts {
     /// The texts that both runs have.
     pub compared: usize,
-    /// Those that are the same in both.
+    /// Those that are the same in both or, if the runs end texts at different tokens, in the tokens
+    /// that both have.
     pub equal: usize,
 }
 
 impl ComparedTexts {
-    /// The texts of a cell on some prompts; `None` where chance has a part in them.
+    /// The texts of a cell on some prompts; `None` where chance has a part in them, and where a
+    /// beam search of another length looks for another text.
     fn of(
         [first, second]: [&RunSide; 2],
         [own, other]: [&Cell; 2],
         prompts: &BTreeSet<String>,
     ) -> Option<Self> {
-        own.is_determined().then_some(())?;
+        let plans = [first, second].map(|side| &side.results.plan);
+        let alike = end_alike(plans);
+        (own.is_determined() && (alike || own.beam.is_none())).then_some(())?;
+        let only_one_ends = plans[0].ignore_eos != plans[1].ignore_eos;
         let mut found = Self { compared: 0, equal: 0 };
         let own = first.texts.iter().filter(|((cell, ..), _)| *cell == own.id);
         for ((_, prompt, repeat), text) in
@@ -88,8 +94,12 @@ impl ComparedTexts {
         {
             let place = (other.id.clone(), prompt.clone(), *repeat);
             let Some(theirs) = second.texts.get(&place) else { continue };
-            found.compared += 1;
-            found.equal += usize::from(theirs == text);
+            let equal = match alike {
+                true => Some(text.equals(theirs)),
+                false => text.begins_alike(theirs, only_one_ends),
+            };
+            found.compared += usize::from(equal.is_some());
+            found.equal += usize::from(equal == Some(true));
         }
         Some(found)
     }

@@ -16,6 +16,7 @@ pub(super) fn sentences(found: &Comparison, sides: [&RunSide; 2]) -> Vec<String>
     all.extend(texts(found));
     all.extend(differences(found));
     all.push(pairing(found, sides));
+    all.extend(left_out(found));
     let [first, second] = found.unmatched;
     if first + second > 0 {
         all.push(format!("Left out: {} of A and {second} of B.", count(first, "cell")));
@@ -92,12 +93,32 @@ fn texts(found: &Comparison) -> Option<String> {
         return None;
     }
     if equal == compared {
-        return Some(format!("Texts without chance: all {compared} are equal."));
+        let cut = found.left_out.iter().any(|left| left.tokens > 0);
+        let part = if cut { " in the tokens that both runs have" } else { "" };
+        return Some(format!("Texts without chance: all {compared} are equal{part}."));
     }
     let same_cell = texts().any(|(cell, t)| t.equal < t.compared && cell.ids[0] == cell.ids[1]);
     // The id of a cell covers everything that may change its tokens but where texts end.
     let but = if same_cell { ", some of them in cells with the same id" } else { "" };
     Some(format!("Texts without chance: {} of {compared} differ{but}.", compared - equal))
+}
+
+/// What only one of the runs has in the cells of both.
+fn left_out(found: &Comparison) -> Vec<String> {
+    let [a, b] = found.left_out;
+    let mut all = Vec::new();
+    if a.generations + b.generations > 0 {
+        let (a, b) = (count(a.generations, "generation"), b.generations);
+        all.push(format!("Left out because the other run lacks them: {a} of A and {b} of B."));
+    }
+    if a.tokens + b.tokens > 0 {
+        all.push(format!(
+            "Compared are the tokens that both runs have, and of their rounds those that no end of \
+             a text shortens; left out: {} of {} tokens of A and {} of {} of B.",
+            a.tokens, a.of, b.tokens, b.of
+        ));
+    }
+    all
 }
 
 fn differences(found: &Comparison) -> Option<String> {

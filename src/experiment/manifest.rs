@@ -82,7 +82,7 @@ pub struct RunSession {
     pub command_line: Vec<String>,
     /// Load averages at the start.
     pub load_average: [f64; 3],
-    /// Time that other work took before the first block, as a share of wall time.
+    /// Time that was lost before the first block, as a share of wall time.
     pub lost_before: f64,
     /// The same during its blocks.
     pub lost_share: f64,

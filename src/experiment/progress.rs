@@ -24,7 +24,7 @@ impl RunProgress {
 
     /// Records the share of its time that the last block lost.
     pub(super) fn disturbed_by(&mut self, share: f64) {
-        self.disturbance = format!("last block lost {:.0} % to other work", 100.0 * share.min(1.0));
+        self.disturbance = format!("last block lost {:.0} % of its time", 100.0 * share.min(1.0));
     }
 
     /// Counts one step as done and shows `live` next to it.

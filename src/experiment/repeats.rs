@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::machine::Disturbance;
 use crate::rows::BlockRow;
 
 /// With a larger share of disturbed blocks than this, no verdict is given.
@@ -18,14 +17,6 @@ const ONE_IN: usize = 4;
 /// The number of repetitions that any run may make.
 const ALWAYS_ALLOWED: usize = 4;
 
-pub(super) fn of(block: &BlockRow) -> Disturbance {
-    Disturbance {
-        waiting: block.waiting_share,
-        others: block.others_share,
-        stolen: block.stolen_share,
-    }
-}
-
 /// Returns the blocks to run again, the most disturbed first, as many as the run may
 /// still repeat. `all` are the rows of `blocks.csv`, including superseded ones.
 pub(super) fn again(all: &[BlockRow]) -> Vec<usize> {
@@ -39,6 +30,6 @@ pub(super) fn again(all: &[BlockRow]) -> Vec<usize> {
     let may =
         |row: &&BlockRow| row.disturbed && !row.superseded && attempts[&row.block] + 1 < ATTEMPTS;
     let mut blocks = all.iter().filter(may).collect::<Vec<_>>();
-    blocks.sort_by(|a, b| of(b).share().total_cmp(&of(a).share()));
+    blocks.sort_by(|a, b| b.disturbance().share().total_cmp(&a.disturbance().share()));
     blocks.into_iter().map(|row| row.block).take(most.saturating_sub(spent)).collect()
 }

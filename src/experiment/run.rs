@@ -202,15 +202,14 @@ fn reopen(folder: &ResultsFolder, plan: &Plan) -> Result<(Manifest, Vec<BlockRow
 fn announce(session: &RunSession, plan: &Plan) {
     let (load, cores) = (session.load_average[0], session.machine.cores);
     terminal::say(format_args!(
-        "machine: load average {load:.2} on {cores} cores; other work took {:.0} % of the \
-         calibration",
+        "machine: load average {load:.2} on {cores} cores; the calibration lost {:.0} % of its time",
         100.0 * session.lost_before.min(1.0)
     ));
     if session.lost_before > DISTURBED {
         terminal::say(format_args!(
-            "warning: other work disturbs this machine: blocks that lose more than {:.0} % of \
-             their time to it are repeated, and if more than {:.0} % of them remain disturbed, no \
-             verdict is given",
+            "warning: other work, a limit or a stop disturbs this machine: blocks that lose more \
+             than {:.0} % of their time are repeated, and if more than {:.0} % of them remain \
+             disturbed, no verdict is given",
             100.0 * DISTURBED,
             100.0 * MOST_DISTURBED
         ));

@@ -90,7 +90,7 @@ impl Sweep<'_> {
         else {
             return Ok(false);
         };
-        let share = |row: &BlockRow| repeats::of(row).share();
+        let share = |row: &BlockRow| row.disturbance().share();
         if before.as_ref().is_none_or(|before| share(&row) < share(before)) {
             self.folder.set_aside(self.setup.plan, number)?;
             let old = listed.iter_mut().filter(|old| old.block == number);
@@ -129,6 +129,8 @@ impl Sweep<'_> {
             waiting_share: disturbance.waiting,
             others_share: disturbance.others,
             stolen_share: disturbance.stolen,
+            throttled_share: Some(disturbance.throttled),
+            stopped_share: Some(disturbance.stopped),
             disturbed: disturbance.is_disturbed(),
             ..BlockRow::listing(&rows)?
         };

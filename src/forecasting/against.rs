@@ -9,7 +9,7 @@ use super::cells::{ForecastCell, compared};
 use crate::experiment::{Cell, PlannedModel};
 use crate::report::Results;
 use crate::sampling::SamplingParams;
-use crate::statistics::{MIN_PROMPTS, Sample, WIDE_Z, acceptance};
+use crate::statistics::{CountedRound, MIN_PROMPTS, Sample, WIDE_Z};
 use crate::tape::{Tape, TapeDrafter, TapeModel};
 
 /// A cell of a run with its forecast. `docs/tape.md` describes the columns.
@@ -30,6 +30,7 @@ pub struct ForecastGap {
     pub ratio_hi99: Option<f64>,
     pub inside: Option<bool>,
     pub texts: usize,
+    pub compared: Option<usize>,
     pub differing: Option<usize>,
     pub forecast_speedup: Option<f64>,
     pub measured_speedup: Option<f64>,
@@ -85,6 +86,7 @@ fn draft_is(drafter: &TapeDrafter, plan: Option<&PlannedModel>) -> bool {
 
 fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Option<ForecastGap> {
     let samples = results.samples(&cell.id);
+    let extent = Extent::of(tape, own, results);
     let names = tape.sequences.iter().map(|sequence| sequence.prompt.as_str());
     let originals = names.zip(tape.originals()).collect::<BTreeMap<_, _>>();
     let mut prompts = BTreeMap::<_, Vec<&Sample>>::new();
@@ -93,14 +95,16 @@ fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Optio
         prompts.entry(original.unwrap_or(&sample.prompt)).or_default().push(sample);
     }
     let both = prompts.into_iter().filter_map(|(prompt, samples)| {
-        let (forecast, measured) = (own.prompts.get(prompt)?, acceptance(samples));
-        let tokens = |accepted: f64, rounds: f64| [accepted + rounds, rounds];
-        let forecast = tokens(forecast.accepted, forecast.rounds);
-        Some([forecast, tokens(measured.accepted as f64, measured.rounds as f64)])
+        let [forecast, measured] = [extent.forecast(tape, own, prompt)?, extent.measured(samples)];
+        Some([forecast, measured].map(|[accepted, rounds]| [accepted + rounds, rounds]))
     });
     let prompts = both.collect::<Vec<_>>();
     let [forecast, measured, ratio] = compared(&prompts);
     let interval = ratio.interval_of(MIN_PROMPTS, WIDE_Z);
+    let greedy = cell.method.sampling.is_greedy();
+    let texts = greedy.then(|| extent.differing(tape, own, samples));
+    // The times of a part of the rounds are not known.
+    let speedup = |of: &dyn Fn() -> Option<f64>| extent.limit.is_none().then(of).flatten();
     Some(ForecastGap {
         cell: cell.id.clone(),
         sampling: cell.method.sampling,
@@ -115,31 +119,101 @@ fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Optio
         ratio_hi99: interval.map(|interval| interval.hi),
         inside: interval.map(|interval| interval.lo <= 1.0 && 1.0 <= interval.hi),
         texts: samples.len(),
-        differing: cell.method.sampling.is_greedy().then(|| differing(tape, own, samples)),
-        forecast_speedup: own.speedup(0).and_then(|speedup| speedup.value()),
-        measured_speedup: crate::statistics::speedup(
-            crate::statistics::pair_by_prompt(results.baseline(cell), samples).values(),
-        ),
+        compared: texts.map(|[compared, _]| compared),
+        differing: texts.map(|[_, differing]| differing),
+        forecast_speedup: speedup(&|| own.speedup(0)?.value()),
+        measured_speedup: speedup(&|| {
+            let pairs = crate::statistics::pair_by_prompt(results.baseline(cell), samples);
+            crate::statistics::speedup(pairs.values())
+        }),
     })
 }
 
-/// Number of generations whose rounds or accepted tokens differ from the forecast, at temperature
-/// 0, where nothing is random.
-fn differing(tape: &Tape, own: &ForecastCell, samples: &[Sample]) -> usize {
-    let mut sequences = BTreeMap::new();
-    for (number, sequence) in tape.sequences.iter().enumerate() {
-        if sequence.sampling == own.config.sampling {
-            sequences.insert((&*sequence.prompt, sequence.repeat), number);
-        }
+/// Which rounds of the tape and of the run are comparable.
+struct Extent {
+    /// The smaller maximum of tokens, if sequences and generations have different ones: it cuts
+    /// drafts of the one and not of the other.
+    limit: Option<usize>,
+    k: usize,
+}
+
+impl Extent {
+    fn of(tape: &Tape, own: &ForecastCell, results: &Results) -> Self {
+        let all = tape.sequences.iter().map(|sequence| sequence.max_tokens);
+        let all = all.chain([results.plan.max_tokens]);
+        let (least, most) = (all.clone().min(), all.max());
+        Self { limit: least.filter(|_| least != most), k: own.config.k }
     }
-    let differs = |sample: &&Sample| {
-        let number = sequences.get(&(&*sample.prompt, sample.repeat));
-        let odds = number.and_then(|&number| tape.odds(own.config.drafter, number));
-        let found = odds.map(|odds| odds.forecast(own.config.rule, own.config.k));
-        // Tokens that the verifier kept after an end token are not part of the completion.
-        let kept = sample.rounds.iter().map(|round| round.accepted.min(round.emitted));
-        let measured = (sample.rounds.len() as f64, kept.sum::<usize>() as f64);
-        found.is_none_or(|found| (found.rounds, found.accepted) != measured)
-    };
-    samples.iter().filter(differs).count()
+
+    /// Whether it has the rounds that begin at this token.
+    fn has(&self, start: usize) -> bool {
+        self.limit.is_none_or(|limit| start + self.k < limit)
+    }
+
+    /// Expected accepted tokens and rounds of a prompt; none if the tape does not have it.
+    fn forecast(&self, tape: &Tape, own: &ForecastCell, prompt: &str) -> Option<[f64; 2]> {
+        let all = own.prompts.get(prompt)?;
+        if self.limit.is_none() {
+            return Some([all.accepted, all.rounds]);
+        }
+        let of_prompt = |&number: &usize, original: &str| {
+            original == prompt && tape.sequences[number].sampling == own.config.sampling
+        };
+        let all = tape.originals().into_iter().enumerate();
+        let mut sums = [0.0; 2];
+        for (number, _) in all.filter(|(number, original)| of_prompt(number, original)) {
+            let Some(odds) = tape.odds(own.config.drafter, number) else { continue };
+            for (start, [begins, accepted]) in odds.by_start(own.config.rule, own.config.k) {
+                if self.has(start) {
+                    sums = [sums[0] + begins * accepted, sums[1] + begins];
+                }
+            }
+        }
+        Some(sums)
+    }
+
+    /// Accepted tokens and rounds of some generations.
+    fn measured<'s>(&self, samples: impl IntoIterator<Item = &'s Sample>) -> [f64; 2] {
+        let mut sums = [0; 2];
+        for (start, round) in samples.into_iter().flat_map(starts) {
+            if self.has(start) {
+                sums = [sums[0] + round.accepted, sums[1] + 1];
+            }
+        }
+        sums.map(|sum| sum as f64)
+    }
+
+    /// The number of generations of which the tape has the sequence, and how many of them have other
+    /// rounds or accepted tokens than the forecast, at temperature 0, where nothing is random.
+    fn differing(&self, tape: &Tape, own: &ForecastCell, samples: &[Sample]) -> [usize; 2] {
+        let mut sequences = BTreeMap::new();
+        for (number, sequence) in tape.sequences.iter().enumerate() {
+            if sequence.sampling == own.config.sampling {
+                sequences.insert((&*sequence.prompt, sequence.repeat), number);
+            }
+        }
+        let mut found = [0; 2];
+        for sample in samples {
+            let number = sequences.get(&(&*sample.prompt, sample.repeat));
+            let Some(odds) = number.and_then(|&n| tape.odds(own.config.drafter, n)) else {
+                continue;
+            };
+            let forecast = odds.by_start(own.config.rule, own.config.k).into_iter();
+            let forecast = forecast.filter(|(_, [begins, _])| *begins > 0.0);
+            let forecast = forecast.map(|(start, [_, accepted])| (start, accepted));
+            let measured = starts(sample).map(|(start, round)| (start, round.accepted as f64));
+            let same = forecast.filter(|r| self.has(r.0)).eq(measured.filter(|r| self.has(r.0)));
+            found = [found[0] + 1, found[1] + usize::from(!same)];
+        }
+        found
+    }
+}
+
+/// The rounds of a generation, each with the number of its first token.
+fn starts(sample: &Sample) -> impl Iterator<Item = (usize, CountedRound)> {
+    let mut next = 0;
+    sample.rounds.iter().map(move |round| {
+        next += round.emitted;
+        (next - round.emitted, round)
+    })
 }

@@ -1,8 +1,11 @@
-//! Describes this machine and measures the time that other work on it takes.
+//! Describes this machine and measures the time that other work on it, limits and stops take.
 
+mod limit;
+mod pulse;
 mod watch;
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -12,6 +15,9 @@ use crate::lanes::IsaKind;
 
 pub use watch::DISTURBED;
 pub(crate) use watch::{Disturbance, Watch};
+
+use limit::throttled;
+use pulse::Pulse;
 
 /// The processor, as recorded in results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,24 +90,33 @@ pub(crate) fn load_average() -> [f64; 3] {
     std::array::from_fn(|_| values.next().unwrap_or(0.0))
 }
 
-/// Wall-clock time that also measures the time lost to other work on the machine. Only Linux
-/// reports it; elsewhere no time counts as lost.
+/// Wall-clock time that also measures the time lost to other work on the machine, limits and
+/// stops. Only Linux reports it; elsewhere no time counts as lost.
 #[derive(Debug, Default)]
-pub struct MachineClock(RealClock);
+pub struct MachineClock {
+    real: RealClock,
+    pulse: Pulse,
+}
 
 impl Clock for MachineClock {
     fn now(&self) -> Duration {
-        self.0.now()
+        self.real.now()
     }
 
     fn lost(&self) -> Lost {
         let cores = Cores::read();
         let others = cores.busy.saturating_sub(used());
+        let ([ran, waited], late) = (on_core(THIS_THREAD), self.pulse.late());
         Lost {
-            waiting: waited(),
+            waiting: waiting(),
             others: ticks(others),
             others_error: ticks(ROUNDED),
             stolen: ticks(cores.stolen),
+            throttled: throttled(),
+            ran,
+            waited,
+            late: late.all,
+            still: late.still,
         }
     }
 }
@@ -148,14 +163,21 @@ fn used() -> u64 {
     fields.skip(11).take(2).map(|w| w.parse::<u64>().unwrap_or(0)).sum()
 }
 
-/// Run-queue delay of all threads: the second number of each `schedstat`.
-fn waited() -> Duration {
+/// Run-queue delay of all threads.
+fn waiting() -> Duration {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let nanos = tasks
-        .filter_map(|task| fs::read_to_string(task.path().join("schedstat")).ok())
-        .filter_map(|text| text.split_whitespace().nth(1).and_then(|w| w.parse::<u64>().ok()))
-        .sum();
-    Duration::from_nanos(nanos)
+    tasks.map(|task| on_core(task.path())[1]).sum()
+}
+
+/// The calling thread.
+const THIS_THREAD: &str = "/proc/thread-self";
+
+/// The time for which a thread was on a core, and its run-queue delay: the first numbers of its
+/// `schedstat`.
+fn on_core(thread: impl AsRef<Path>) -> [Duration; 2] {
+    let text = fs::read_to_string(thread.as_ref().join("schedstat")).unwrap_or_default();
+    let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap_or(0));
+    std::array::from_fn(|_| Duration::from_nanos(numbers.next().unwrap_or(0)))
 }
 
 #[cfg(test)]

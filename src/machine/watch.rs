@@ -1,12 +1,10 @@
-//! Measures the share of a time span that other work on the machine took.
+//! Measures the share of a time span that other work on the machine, limits and stops took.
 
 use std::time::Duration;
 
 use crate::clock::{Clock, Lost};
 
-/// A block is disturbed if our threads waited because of other processes, or the
-/// host of a virtual machine took cores away, for more than this share of its wall
-/// time.
+/// A block is disturbed if it lost more than this share of its wall time.
 pub const DISTURBED: f64 = 0.1;
 
 /// The disturbance of a span of time, as shares of its wall time.
@@ -18,6 +16,10 @@ pub(crate) struct Disturbance {
     pub(crate) others: f64,
     /// Time that the host took from our threads' share of the cores.
     pub(crate) stolen: f64,
+    /// Core time that a limit withheld from us, summed over cores.
+    pub(crate) throttled: f64,
+    /// Time for which the process stood still and that the others do not explain.
+    pub(crate) stopped: f64,
 }
 
 /// A span of time that is watched for disturbances.
@@ -35,7 +37,14 @@ impl<'a> Watch<'a> {
     }
 
     /// The disturbance of the span so far, for work on `threads` threads of a machine with `cores`
-    /// cores.
+    /// cores. Must be called on the thread that began it, and that decodes.
+    ///
+    /// The wall time is what this thread ran, plus what it waited for a core, plus the time for
+    /// which it slept, the host had its core, or the process was stopped. It may sleep for good
+    /// reasons: until other threads or a GPU have computed, or until a file is written. So the rest
+    /// counts as stopped only up to the time for which the whole process stood still. A limit that
+    /// the system does not show makes all threads wait: waiting that nothing explains counts, too,
+    /// up to the time for which the whole process was held up.
     pub(crate) fn end(&self, threads: usize, cores: usize) -> Disturbance {
         let wall = (self.clock.now() - self.begun).as_secs_f64();
         let share = |now: Duration, before: Duration| {
@@ -45,18 +54,38 @@ impl<'a> Watch<'a> {
         // It is unknown whether our threads were on the cores that lost time, so they are charged
         // their share.
         let ours = (threads as f64 / cores.max(1) as f64).min(1.0);
-        Disturbance {
+        let known = Disturbance {
             waiting: share(lost.waiting, self.lost.waiting),
             others: share(lost.others, self.lost.others + lost.others_error),
             stolen: ours * share(lost.stolen, self.lost.stolen),
-        }
+            throttled: share(lost.throttled, self.lost.throttled),
+            stopped: 0.0,
+        };
+        let off_core = 1.0 - share(lost.ran, self.lost.ran);
+        let rest = off_core - share(lost.waited, self.lost.waited);
+        let still = share(lost.still, self.lost.still).min(rest) - known.stolen;
+        let unexplained = share(lost.late, self.lost.late).min(off_core) - known.share();
+        Disturbance { stopped: still.max(unexplained).max(0.0), ..known }
     }
 }
 
 impl Disturbance {
-    /// The share of the time that other work took.
+    /// The share of the time that was lost. Our threads also wait for each other, so waiting
+    /// counts up to the core time that others used and limits withheld.
     pub(crate) fn share(self) -> f64 {
-        self.waiting.min(self.others) + self.stolen
+        self.waiting.min(self.others + self.throttled) + self.stolen + self.stopped
+    }
+
+    /// What took the largest part, in words.
+    pub(crate) fn cause(self) -> &'static str {
+        let parts = [
+            (self.stopped, "stops of the process"),
+            (self.stolen, "the host of the virtual machine"),
+            (self.waiting.min(self.throttled), "a CPU limit"),
+            (self.waiting.min(self.others), "other work"),
+        ];
+        let largest = parts.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        largest.map_or("", |(_, cause)| cause)
     }
 
     /// Whether times from this span must not be trusted.
@@ -70,10 +99,10 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// At the second reading, 100 ms have passed and other processes have used `others` ms.
+    /// At the second reading, 100 ms have passed, and this time was lost.
     #[derive(Debug)]
     struct Second {
-        others: u64,
+        lost: Lost,
         readings: Cell<u32>,
     }
 
@@ -83,20 +112,66 @@ mod tests {
         }
 
         fn lost(&self) -> Lost {
-            let after = u64::from(self.readings.replace(1));
-            let ms = |ms: u64| Duration::from_millis(after * ms);
-            let others_error = Duration::from_millis(30);
-            Lost { waiting: ms(50), others: ms(self.others), others_error, stolen: ms(0) }
+            let after = if self.readings.replace(1) == 0 { Lost::default() } else { self.lost };
+            Lost { others_error: Duration::from_millis(30), ..after }
         }
+    }
+
+    fn disturbance(lost: Lost) -> Disturbance {
+        let clock = Second { lost, readings: Cell::new(0) };
+        Watch::begin(&clock).end(2, 2)
+    }
+
+    /// A share in percent.
+    fn percent(share: f64) -> u32 {
+        (100.0 * share).round() as u32
+    }
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
     }
 
     #[test]
     fn shares_within_the_reading_error_are_no_disturbance() {
         let share = |others| {
-            let clock = Second { others, readings: Cell::new(0) };
-            let share = Watch::begin(&clock).end(2, 2).share();
-            (100.0 * share).round() as u32
+            let lost = Lost { waiting: ms(50), others: ms(others), ..Lost::default() };
+            percent(disturbance(lost).share())
         };
         assert_eq!([share(0), share(30), share(50), share(90)], [0, 0, 20, 50]);
+    }
+
+    /// Catches: waiting because of a limit does not count, or counts without any waiting.
+    #[test]
+    fn waiting_counts_up_to_what_a_limit_withheld() {
+        let found = |waiting, throttled| {
+            let lost = Lost {
+                waiting: ms(waiting),
+                throttled: ms(throttled),
+                ran: ms(30),
+                ..Lost::default()
+            };
+            (percent(disturbance(lost).share()), disturbance(lost).cause())
+        };
+        assert_eq!(found(70, 90), (70, "a CPU limit"));
+        assert_eq!((found(70, 20).0, found(0, 90).0), (20, 0));
+    }
+
+    /// Catches: a thread that sleeps until a GPU is done counts as stopped; late beats count
+    /// while the thread runs; time counts twice that other work or the host took; a stop is not
+    /// seen on a busy machine.
+    #[test]
+    fn a_stop_is_what_nothing_else_explains() {
+        let found = |lost: Lost| (percent(disturbance(lost).stopped), disturbance(lost).cause());
+        let stop = Lost { ran: ms(40), late: ms(60), still: ms(60), ..Lost::default() };
+        assert_eq!(found(stop), (60, "stops of the process"));
+        assert_eq!(found(Lost { late: ms(0), still: ms(0), ..stop }).0, 0, "it sleeps");
+        assert_eq!(found(Lost { ran: ms(95), ..stop }).0, 5, "it runs");
+        assert_eq!(found(Lost { stolen: ms(50), ..stop }), (10, "the host of the virtual machine"));
+        let hidden = Lost { waited: ms(60), still: ms(0), ..stop };
+        assert_eq!(found(hidden).0, 60, "a limit that the system does not show");
+        let busy = Lost { waiting: ms(70), others: ms(85), ..hidden };
+        assert_eq!((found(busy), percent(disturbance(busy).share())), ((5, "other work"), 60));
+        let stopped_too = Lost { waited: ms(20), still: ms(40), ..busy };
+        assert_eq!(found(stopped_too).0, 40);
     }
 }

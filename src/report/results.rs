@@ -73,15 +73,25 @@ impl Results {
         self.blocks.iter().filter(|block| block.disturbed).count()
     }
 
+    /// What took most time from the most disturbed block, in words.
+    fn worst_cause(&self) -> &'static str {
+        let lost = self.blocks.iter().map(BlockRow::disturbance);
+        lost.max_by(|a, b| a.share().total_cmp(&b.share())).unwrap_or_default().cause()
+    }
+
+    fn validity_of_blocks(&self) -> TimesValidity {
+        TimesValidity::of_blocks(self.disturbed_blocks(), self.blocks.len(), self.worst_cause())
+    }
+
     /// Whether so many blocks were disturbed that their times are kept and give no verdict.
     pub fn is_disturbed(&self) -> bool {
-        !TimesValidity::of_blocks(self.disturbed_blocks(), self.blocks.len()).is_valid()
+        !self.validity_of_blocks().is_valid()
     }
 
     /// Whether the times of the run give verdicts on speed, and why not.
     pub fn times(&self) -> TimesValidity {
         let set = (self.plan.clock == "virtual").then_some(InvalidTimes::Set);
-        let blocks = TimesValidity::of_blocks(self.disturbed_blocks(), self.blocks.len());
+        let blocks = self.validity_of_blocks();
         let controls = (self.differing > 0).then_some(InvalidTimes::ControlsDiffer(self.differing));
         TimesValidity { reasons: set.into_iter().chain(blocks.reasons).chain(controls).collect() }
     }

@@ -16,8 +16,13 @@ pub(super) const BEST_K: &str = "best K";
 pub enum InvalidTimes {
     /// A virtual clock sets them.
     Set,
-    /// Other work disturbed this share of the blocks.
-    Disturbed(f64),
+    /// Too many blocks were disturbed.
+    Disturbed {
+        /// The share of them.
+        share: f64,
+        /// What took most time from the worst one, in words.
+        cause: &'static str,
+    },
     /// The two runs of this number of control cells differ by more than chance.
     ControlsDiffer(usize),
 }
@@ -29,9 +34,9 @@ impl InvalidTimes {
             Self::Set => "Times are those of a virtual clock: they are set, not measured, and \
                           give no verdict on speed."
                 .to_owned(),
-            Self::Disturbed(share) => format!(
-                "DISTURBED: {:.0} % of the blocks lost more than {:.0} % of their time to other \
-                 work. Above {:.0} % of the blocks no verdict is given.",
+            Self::Disturbed { share, cause } => format!(
+                "DISTURBED: {:.0} % of the blocks lost more than {:.0} % of their time, the worst \
+                 one mainly to {cause}. Above {:.0} % of the blocks no verdict is given.",
                 100.0 * share,
                 100.0 * DISTURBED,
                 100.0 * MOST_DISTURBED
@@ -48,14 +53,14 @@ impl InvalidTimes {
     pub fn predicate(self) -> &'static str {
         match self {
             Self::Set => "has times that a virtual clock sets",
-            Self::Disturbed(_) | Self::ControlsDiffer(_) => "was disturbed by other work",
+            Self::Disturbed { .. } | Self::ControlsDiffer(_) => "was disturbed",
         }
     }
 
     fn verdict(self) -> SpeedVerdict {
         match self {
             Self::Set => SpeedVerdict::Set,
-            Self::Disturbed(_) | Self::ControlsDiffer(_) => SpeedVerdict::Disturbed,
+            Self::Disturbed { .. } | Self::ControlsDiffer(_) => SpeedVerdict::Disturbed,
         }
     }
 }
@@ -68,12 +73,11 @@ pub struct TimesValidity {
 }
 
 impl TimesValidity {
-    /// That of `all` blocks of which other work disturbed some.
-    pub fn of_blocks(disturbed: usize, all: usize) -> Self {
+    /// That of `all` blocks of which some were disturbed, the worst one by this cause.
+    pub fn of_blocks(disturbed: usize, all: usize, cause: &'static str) -> Self {
         let share = disturbed as f64 / all.max(1) as f64;
-        let reasons =
-            Vec::from_iter((share > MOST_DISTURBED).then_some(InvalidTimes::Disturbed(share)));
-        Self { reasons }
+        let reason = InvalidTimes::Disturbed { share, cause };
+        Self { reasons: Vec::from_iter((share > MOST_DISTURBED).then_some(reason)) }
     }
 
     /// Whether a verdict on speed may follow.

@@ -92,9 +92,10 @@ fn machine(results: &Results, found: &mut Vec<String>) {
     let disturbed = results.disturbed_blocks();
     if disturbed > 0 && !results.is_disturbed() {
         found.push(format!(
-            "{disturbed} of {} blocks were disturbed by other work on the machine each time they \
-             were run: their times are left out.",
-            results.blocks.len()
+            "{disturbed} of {} blocks were disturbed each time they were run, the worst one mainly \
+             by {}: their times are left out.",
+            results.blocks.len(),
+            results.worst_cause()
         ));
     }
     let groups = manifest.groups();

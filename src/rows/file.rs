@@ -84,7 +84,7 @@ rows! {
     FailureRow: "failures.csv", false, "", &[];
     DivergenceRow: "divergences.csv", false, "", &[];
     GenerationRow: "generations.csv", true, "generations", GENERATION;
-    BlockRow: "blocks.csv", true, "", &[];
+    BlockRow: "blocks.csv", true, "", &[], later &["throttled_share", "stopped_share"];
 }
 
 placed! {

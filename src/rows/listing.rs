@@ -6,6 +6,7 @@ use super::block::BlockRows;
 use super::digest::{BlockDigest, COUNTED, digest};
 use super::records::BlockRow;
 use super::text::text_of;
+use crate::machine::Disturbance;
 
 impl BlockRow {
     /// The row of `blocks.csv` for a block's rows: their counts and digests.
@@ -28,6 +29,17 @@ impl BlockRow {
     /// The number of rows that the block has in each of the first of [`super::BLOCK_FILES`].
     pub(crate) fn counts(&self) -> [usize; COUNTED] {
         [self.rounds, self.positions, self.texts, self.failures, self.divergences, self.generations]
+    }
+
+    /// What the block lost, as shares of its wall time.
+    pub(crate) fn disturbance(&self) -> Disturbance {
+        Disturbance {
+            waiting: self.waiting_share,
+            others: self.others_share,
+            stolen: self.stolen_share,
+            throttled: self.throttled_share.unwrap_or(0.0),
+            stopped: self.stopped_share.unwrap_or(0.0),
+        }
     }
 
     /// The same row with a digest of itself. The digest ignores `superseded`, so it stays

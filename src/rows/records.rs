@@ -174,6 +174,12 @@ pub struct BlockRow {
     pub waiting_share: f64,
     pub others_share: f64,
     pub stolen_share: f64,
+    /// None in runs of older versions, whose rows keep their digests only without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_share: Option<f64>,
+    /// As `throttled_share`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_share: Option<f64>,
     pub disturbed: bool,
     pub rounds: usize,
     pub positions: usize,

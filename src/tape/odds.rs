@@ -131,6 +131,19 @@ impl<'t> SequenceOdds<'t> {
         })
     }
 
+    /// The terms of [`Self::forecast`] by the token at which a round begins: the probability that
+    /// one does, and the expected number of tokens that it accepts.
+    pub fn by_start(&self, rule: AcceptanceRule, k: usize) -> Vec<(usize, [f64; 2])> {
+        let begins = self.forecast(rule, k).begins.into_iter().enumerate();
+        let mut survival = Vec::new();
+        let accepted = |(start, begins)| {
+            survival.clear();
+            self.survival(rule, start, self.drafted(start, k), &mut survival);
+            (start, [begins, survival.iter().sum()])
+        };
+        begins.map(accepted).collect()
+    }
+
     /// Appends the probabilities that at least 1, 2, … tokens survive of a draft of `drafted`
     /// tokens that begins at token `start`.
     pub fn survival(

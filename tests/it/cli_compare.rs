@@ -51,6 +51,36 @@ fn a_run_of_toys_equals_itself_and_its_repetition() {
     }
 }
 
+/// Catches: texts that only a limit cut count as different; rounds with cut drafts are compared;
+/// what only one run has is not counted.
+#[test]
+fn runs_of_different_extent_are_compared_as_far_as_both_go() {
+    let out = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    succeed(run(out[0].path(), &["--set", "max_tokens=16"]));
+    succeed(run(out[1].path(), &["--set", "max_tokens=24", "--set", "repeats=2"]));
+    let folders = out.each_ref().map(|out| folder(out.path()));
+    for [first, second] in [[0, 1], [1, 0]] {
+        let found = compared(&folders[first], &folders[second]);
+        let cells = found["cells"].as_array().unwrap();
+        assert_eq!(cells.len(), 39);
+        for row in cells.iter().flat_map(|cell| cell["rows"].as_array().unwrap()) {
+            assert_eq!(row["finding"], "equal", "{row}");
+        }
+        let verdict = found["verdict"].to_string();
+        let all = "Texts without chance: all 52 are equal in the tokens that both runs have.";
+        assert!(verdict.contains(all), "{verdict}");
+        let (mut lacks, mut tokens) = ([0, 156], ["0 of 2496", "1248 of 3744"]);
+        if first == 1 {
+            lacks.reverse();
+            tokens.reverse();
+        }
+        let said = format!("lacks them: {} generations of A and {} of B.", lacks[0], lacks[1]);
+        assert!(verdict.contains(&said), "{verdict}");
+        let said = format!("left out: {} tokens of A and {} of B.", tokens[0], tokens[1]);
+        assert!(verdict.contains(&said), "{verdict}");
+    }
+}
+
 #[test]
 fn another_draft_is_matched_by_method_and_named() {
     let out = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];

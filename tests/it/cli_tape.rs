@@ -104,6 +104,38 @@ fn forecasts_are_what_a_run_measures() {
     }
 }
 
+/// A run with more repeats, and one with a smaller and a larger limit than the tape.
+/// Catches: generations without a sequence count as different; rounds are compared that only one
+/// limit cuts.
+#[test]
+fn forecasts_are_compared_with_what_a_run_shares_with_the_tape() {
+    let folder = TapeFolder::new();
+    let tape = folder.scored();
+    let against = |set: &str| {
+        let file = folder.path("gaps.csv");
+        let run = folder.run_with(&["--set", set]);
+        let run = run.to_str().unwrap();
+        let found = stdout(&["forecast", &tape, "--against", run, "--against-csv", &file]);
+        let header = csv::Reader::from_path(&file).unwrap().headers().unwrap().clone();
+        let column = |name: &str| header.iter().position(|column| column == name).unwrap();
+        let greedy = rows(&file).into_iter().filter(|gap| &gap[column("temperature")] == "0.0");
+        let tau = |gap: csv::StringRecord| {
+            ["forecast", "measured"].map(|name| gap[column(name)].to_owned())
+        };
+        (found, greedy.map(tau).collect::<Vec<_>>())
+    };
+    let (more, _) = against("repeats=5");
+    let said = "at T = 0: 0 of 432 generations have other rounds or accepted tokens than \
+                forecast; 288 more have no sequence on the tape";
+    assert!(more.contains(said), "{more}");
+    for max_tokens in ["max_tokens=19", "max_tokens=64"] {
+        let (found, greedy) = against(max_tokens);
+        assert!(found.contains("at T = 0: 0 of 432 generations have other"), "{found}");
+        assert_eq!(greedy.len(), 12);
+        assert!(greedy.iter().all(|[forecast, measured]| forecast == measured), "{greedy:?}");
+    }
+}
+
 /// The same where completions end, most of them within a draft.
 /// Catches: a run counts accepted tokens behind the end, or a forecast does.
 #[test]

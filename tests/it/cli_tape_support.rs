@@ -54,7 +54,12 @@ impl TapeFolder {
     }
 
     pub(crate) fn run(&self) -> PathBuf {
-        let report = stdout(&["run", &self.path("toy"), "--out", &self.path("results")]);
+        self.run_with(&[])
+    }
+
+    pub(crate) fn run_with(&self, more: &[&str]) -> PathBuf {
+        let run = ["run", &self.path("toy"), "--out", &self.path("results")];
+        let report = stdout(&[&run[..], more].concat());
         Path::new(report.trim()).parent().unwrap().to_owned()
     }
 }

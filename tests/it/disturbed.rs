@@ -152,9 +152,14 @@ fn a_block_that_loses_a_tenth_of_its_time_is_disturbed() {
 
 /// Marks blocks of a written run as disturbed and reports it again.
 pub(crate) fn disturb(folder: &Path, blocks: usize) -> String {
+    change(folder, blocks, |row| BlockRow { disturbed: true, ..row })
+}
+
+/// Changes blocks of a written run and reports it again.
+fn change(folder: &Path, blocks: usize, change: impl Fn(BlockRow) -> BlockRow) -> String {
     let mut listed = rows::<BlockRow>(folder, "blocks.csv");
     for block in listed.iter_mut().take(blocks) {
-        *block = sealed(BlockRow { disturbed: true, ..block.clone() });
+        *block = sealed(change(block.clone()));
     }
     let mut writer = csv::Writer::from_path(folder.join("blocks.csv")).unwrap();
     listed.iter().for_each(|row| writer.serialize(row).unwrap());
@@ -186,4 +191,26 @@ fn too_many_disturbed_blocks_withhold_the_verdicts() {
     {
         assert!(!many.contains(verdict), "{verdict} in {many}");
     }
+}
+
+/// Catches: blocks without the later columns are refused, or their digests no longer fit.
+#[test]
+fn blocks_of_older_versions_are_read() {
+    let (folder, _) = reported(&Synthetic::tiny().rows());
+    let older = |row| BlockRow { throttled_share: None, stopped_share: None, ..row };
+    let report = change(folder.path(), usize::MAX, older);
+    let header = std::fs::read_to_string(folder.path().join("blocks.csv")).unwrap();
+    assert!(!header.contains("stopped_share"), "{header}");
+    assert!(!report.contains("is left out"), "{report}");
+    let results = report::load(folder.path()).unwrap();
+    assert!(!results.blocks.is_empty() && results.notes.is_empty(), "{:?}", results.notes);
+}
+
+/// Catches: the report blames other work for every disturbance.
+#[test]
+fn the_report_names_what_disturbed_a_run() {
+    let (folder, _) = reported(&Synthetic::large().rows());
+    let stopped = |row| BlockRow { stopped_share: Some(0.5), disturbed: true, ..row };
+    let report = change(folder.path(), usize::MAX, stopped);
+    assert!(report.contains("the worst one mainly to stops of the process"), "{report}");
 }

@@ -345,6 +345,8 @@ mod shown;
 mod spec_bench_rows;
 #[cfg(feature = "harness")]
 mod statistics;
+#[cfg(all(feature = "harness", target_os = "linux"))]
+mod stopped;
 #[cfg(feature = "harness")]
 mod synthetic;
 #[cfg(feature = "harness")]

@@ -17,29 +17,33 @@ pub(crate) fn attempts(blocks: &[Rows], order: &[(usize, Busy)]) -> Rows {
     let mut all = Rows::default();
     // One thread's share of the time that the host takes from all cores.
     let ours = 1.0 / std::thread::available_parallelism().map_or(1.0, |n| n.get() as f64);
-    for &(number, [waiting, others, taken]) in order {
+    for &(number, [waiting, others, taken, throttled, late]) in order {
         let stolen = ours * taken;
-        // No thread waits for other processes longer than they run.
-        let lost = |waiting: f64, others: f64, stolen: f64| waiting.min(others) + stolen;
-        let own = lost(waiting, others, stolen);
-        let before = all.blocks.iter().filter(|b| b.block == number);
+        // No thread waits for other processes longer than they run, or a limit lasts. What is
+        // known does not count once more as a stop.
+        let stopped = (late - waiting.min(others + throttled) - stolen).max(0.0);
+        let lost = |b: &BlockRow| {
+            let [throttled, stopped] = [b.throttled_share, b.stopped_share].map(Option::unwrap);
+            b.waiting_share.min(b.others_share + throttled) + b.stolen_share + stopped
+        };
+        let mut before = all.blocks.iter().filter(|b| b.block == number);
         let attempt = before.clone().count() as u32;
-        let mut standing = before
-            .filter(|b| !b.superseded)
-            .map(|b| lost(b.waiting_share, b.others_share, b.stolen_share));
-        let superseded = standing.next_back().is_some_and(|share| own >= share);
+        let standing = before.rfind(|b| !b.superseded).map(lost);
         let mut rows = blocks[number].clone();
-        rows.blocks[0] = BlockRow {
+        let row = BlockRow {
             block: number,
             attempt,
             session: 0,
             waiting_share: waiting,
             others_share: others,
             stolen_share: stolen,
-            disturbed: own > 0.1,
-            superseded,
+            throttled_share: Some(throttled),
+            stopped_share: Some(stopped),
             ..rows.blocks[0].clone()
         };
+        let own = lost(&row);
+        let superseded = standing.is_some_and(|share| own >= share);
+        rows.blocks[0] = BlockRow { disturbed: own > 0.1, superseded, ..row };
         let aside = if superseded { &mut rows } else { &mut all };
         set_aside(aside, number, &blocks[number]);
         all.rounds.extend(rows.rounds);

@@ -150,6 +150,17 @@ pub(crate) const BLOCKS: &[Mutant] = &[
     ("time stolen from all cores", "blocks.csv: stolen_share", |rows, _| {
         each_block(rows, |b| b.stolen_share *= 2.0);
     }),
+    ("what a limit withheld of one core", "blocks.csv: throttled_share", |rows, _| {
+        each_block(rows, |b| b.throttled_share = b.throttled_share.map(|share| share / 2.0));
+    }),
+    ("stops include what is known", "blocks.csv: stopped_share", |rows, _| {
+        each_block(rows, |b| b.stopped_share = b.stopped_share.map(|share| share + b.stolen_share));
+    }),
+    ("stops do not disturb", "blocks.csv: disturbed", |rows, _| {
+        each_block(rows, |b| {
+            b.disturbed = b.waiting_share.min(b.others_share) + b.stolen_share > 0.1
+        });
+    }),
     ("threads that wait for each other count as disturbed", "blocks.csv: disturbed", |rows, _| {
         each_block(rows, |b| b.disturbed = b.waiting_share + b.stolen_share > 0.1);
     }),

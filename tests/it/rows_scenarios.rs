@@ -150,20 +150,20 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         prompts: PROMPTS,
         // The most disturbed block goes first, and of 12 blocks four may be run again:
         // block 5 does worse on its second run and better on its third, but stays
-        // disturbed. In block 7 threads wait only for each other.
+        // disturbed. In block 7 threads wait only for each other. Block 10 is stopped.
         busy: [
             &[
-                (2, [0.06, 1.0, 0.03]),
-                (5, [0.2, 0.3, 0.1]),
-                (7, [0.6, 0.02, 0.03]),
-                (9, [0.7, 0.4, 0.0]),
-                (10, [0.11, 0.2, 0.05]),
+                (2, [0.06, 1.0, 0.03, 0.05, 0.09]),
+                (5, [0.2, 0.3, 0.1, 0.0, 0.0]),
+                (7, [0.6, 0.02, 0.03, 0.04, 0.0]),
+                (9, [0.7, 0.3, 0.0, 0.1, 0.2]),
+                (10, [0.01, 0.2, 0.05, 0.0, 0.12]),
             ],
             &[
-                (9, [0.0, 0.0, 0.0]),
-                (5, [0.5, 0.6, 0.0]),
-                (10, [0.01, 0.3, 0.0]),
-                (5, [0.15, 0.9, 0.04]),
+                (9, [0.0, 0.0, 0.0, 0.0, 0.0]),
+                (5, [0.5, 0.6, 0.0, 0.0, 0.0]),
+                (10, [0.01, 0.3, 0.0, 0.0, 0.0]),
+                (5, [0.15, 0.9, 0.04, 0.0, 0.0]),
             ],
         ],
         experiment: r#"

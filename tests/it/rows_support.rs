@@ -45,12 +45,13 @@ pub(crate) struct Script {
     busy: RefCell<VecDeque<Busy>>,
     watched: Slot<usize>,
     since: Slot<u64>,
-    lost: Slot<[u64; 3]>,
+    lost: Slot<[u64; 5]>,
 }
 
 /// The shares of a block's time for which threads waited, for which other processes
-/// used cores, and in which the host took cores away.
-pub(crate) type Busy = [f64; 3];
+/// used cores, in which the host took cores away and a limit withheld them, and for which
+/// the process was held up.
+pub(crate) type Busy = [f64; 5];
 
 /// How often lost time is read before the first block: at both ends of the
 /// calibration, and when the sweep begins.
@@ -81,8 +82,8 @@ impl Clock for Script {
             self.lost.set(std::array::from_fn(|i| lost[i] + (busy[i] * wall).round() as u64));
         }
         self.since.set(self.seen.get());
-        let [waiting, others, stolen] = self.lost.get().map(Duration::from_nanos);
-        Lost { waiting, others, stolen, ..Lost::default() }
+        let [waiting, others, stolen, throttled, late] = self.lost.get().map(Duration::from_nanos);
+        Lost { waiting, others, stolen, throttled, late, ..Lost::default() }
     }
 }
 
@@ -237,7 +238,7 @@ impl Scenario {
         let blocks = plan.repeats as usize * plan.prompts.len() * settings;
         let [first, again] = self.busy;
         let busy =
-            |block| first.iter().find(|(b, _)| *b == block).map_or([0.0; 3], |(_, busy)| *busy);
+            |block| first.iter().find(|(b, _)| *b == block).map_or([0.0; 5], |(_, busy)| *busy);
         (0..blocks).map(|block| (block, busy(block))).chain(again.iter().copied()).collect()
     }
 

@@ -119,6 +119,8 @@ pub(crate) fn blocks(rows: &Rows) -> Vec<BlockRow> {
             divergences: divergences.len(),
             generations: generations.len(),
             digests: digests.join("-"),
+            throttled_share: Some(0.0),
+            stopped_share: Some(0.0),
             ..BlockRow::default()
         })
     };

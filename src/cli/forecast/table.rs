@@ -223,13 +223,20 @@ impl ForecastText<'_> {
             100.0 * median(&apart).unwrap_or_default(),
             judged.len()
         )?;
-        let greedy = gaps.iter().filter_map(|gap| Some((gap.texts, gap.differing?)));
-        let (generations, differing) = greedy.fold((0, 0), |sum, (a, b)| (sum.0 + a, sum.1 + b));
-        if generations > 0 {
+        let greedy =
+            || gaps.iter().filter_map(|gap| Some((gap.texts, gap.compared?, gap.differing?)));
+        let all = greedy().map(|(all, ..)| all).sum::<usize>();
+        let compared = greedy().map(|(_, compared, _)| compared).sum::<usize>();
+        let differing = greedy().map(|(.., differing)| differing).sum::<usize>();
+        if all > 0 {
+            let rest = match all - compared {
+                0 => String::new(),
+                rest => format!("; {rest} more have no sequence on the tape"),
+            };
             writeln!(
                 text,
-                "at T = 0: {differing} of {} have other rounds or accepted tokens than forecast",
-                count(generations, "generation")
+                "at T = 0: {differing} of {} have other rounds or accepted tokens than forecast{rest}",
+                count(compared, "generation")
             )?;
         }
         Ok(())
