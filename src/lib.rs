@@ -110,6 +110,8 @@ pub mod length;
 #[cfg(feature = "harness")]
 pub mod machine;
 pub mod model;
+#[cfg(feature = "harness")]
+pub(crate) mod output;
 #[cfg(feature = "engine")]
 pub mod pair;
 pub mod params;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 
 use super::models::{open_pair, start_threads};
@@ -16,6 +16,7 @@ use crate::bench::{
 use crate::lanes::IsaKind;
 use crate::machine::MachineClock;
 use crate::model::{CPU, LanguageModel, ModelInfo, ModelShape, Role, SHAPES};
+use crate::output::write_whole;
 use crate::pool::Pool;
 use crate::report;
 
@@ -101,7 +102,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
     let shown = output::write(&table(info, &measured, &rows, costs.as_ref()));
     if let Some(file) = &args.figure {
         let svg = draw(&format!("{}, {}", info.name, info.dtype), &measured, costs.as_ref())?;
-        std::fs::write(file, svg).with_context(|| format!("cannot write {}", file.display()))?;
+        write_whole(file, svg.as_bytes())?;
     }
     shown
 }

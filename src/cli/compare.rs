@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use serde::Serialize;
 
 use super::output;
 use crate::compare::{ComparedCell, ComparedRow, Comparison, compare};
+use crate::output::write_whole;
 use crate::plot::broken;
 use crate::shown;
 use crate::statistics::{ContrastFinding, LEVEL, Measure};
@@ -38,7 +39,7 @@ pub(super) struct CompareArgs {
 pub(super) fn run(args: &CompareArgs) -> Result<()> {
     let comparison = compare(&args.first, &args.second)?;
     if let Some(file) = &args.csv {
-        write_csv(&comparison, file).with_context(|| format!("cannot write {}", file.display()))?;
+        write_csv(&comparison, file)?;
     }
     if args.json {
         return output::write_json(&comparison);
@@ -69,7 +70,7 @@ struct CsvRow<'a> {
 }
 
 fn write_csv(comparison: &Comparison, file: &Path) -> Result<()> {
-    let mut writer = csv::Writer::from_path(file)?;
+    let mut writer = csv::Writer::from_writer(Vec::new());
     for cell in &comparison.cells {
         for row in &cell.rows {
             writer.serialize(CsvRow {
@@ -92,7 +93,7 @@ fn write_csv(comparison: &Comparison, file: &Path) -> Result<()> {
             })?;
         }
     }
-    Ok(writer.flush()?)
+    write_whole(file, &writer.into_inner()?)
 }
 
 /// The verdict, followed by one line per cell.

@@ -19,6 +19,7 @@ mod models;
 mod new;
 mod options;
 mod output;
+mod render_chat;
 mod report;
 mod run;
 mod sampling;
@@ -32,6 +33,7 @@ mod submit;
 mod tape;
 mod tune;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -39,6 +41,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::bugs::report_bugs;
 use self::interrupt::Interrupted;
+use crate::model::{RENDER_CHAT, render_by};
 use crate::terminal;
 
 /// Research harness for speculative decoding: is a method exact, and is it faster on this
@@ -104,6 +107,10 @@ enum Command {
 /// 130 run stopped by Ctrl-C.
 pub fn main() -> ExitCode {
     report_bugs();
+    if std::env::args_os().nth(1).is_some_and(|command| command == RENDER_CHAT) {
+        return render_chat::run();
+    }
+    render_by(own_program());
     let parsed = command().try_get_matches().and_then(|found| Cli::from_arg_matches(&found));
     let done = match parsed {
         Ok(cli) => run(cli.command),
@@ -123,6 +130,13 @@ pub fn main() -> ExitCode {
     }
     terminal::say(format_args!("error: {sentence}"));
     ExitCode::FAILURE
+}
+
+/// The program that runs. On Linux the first path names it even after an update has replaced it.
+fn own_program() -> PathBuf {
+    let own = Path::new("/proc/self/exe");
+    let named = || std::env::current_exe().unwrap_or_else(|_| env!("CARGO_PKG_NAME").into());
+    if own.exists() { own.to_owned() } else { named() }
 }
 
 /// Prints what is wrong with the command line.

@@ -9,6 +9,7 @@ use clap::Args;
 use super::options::WrittenPair;
 use super::output;
 use crate::experiment::Experiment;
+use crate::output::{cannot_write, write_whole};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -41,9 +42,8 @@ pub(super) fn run(args: &NewArgs) -> Result<()> {
              used by default have others; a line such as {{\"prompt\": \"ab\"}} in a file is enough"
         );
     }
-    let write = || format!("cannot write {}", file.display());
-    fs::create_dir_all(&args.folder).with_context(write)?;
-    fs::write(&file, args.text()).with_context(write)?;
+    fs::create_dir_all(&args.folder).with_context(|| cannot_write(&file))?;
+    write_whole(&file, args.text().as_bytes())?;
     Experiment::read(&args.folder, &[])?;
     output::line(file.display())
 }

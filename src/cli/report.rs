@@ -1,19 +1,23 @@
 //! `specdec report`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
 
 use super::output;
 use crate::recording::MODEL;
-use crate::terminal;
+use crate::report::FolderCheck;
+use crate::{shown, terminal};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   specdec report results/01-draft-length/2026-01-31-some-cpu-2c
   specdec report results/my-experiment/2026-01-31-some-cpu-2c --spec-bench
+  specdec report results/01-draft-length/2026-01-31-some-cpu-2c --check
 
 The command reads the raw rows, never changes them, and rewrites summary.csv, survival.csv,
-report.md, report.html and the figures. It prints the path of the report to standard output, and a table of
+report.md, report.html, the figures, and SHA256SUMS with their digests. It prints the path of the report to standard output, and a table of
 results to standard error.")]
 pub(super) struct ReportArgs {
     /// Results folder of a run, with plan.toml, manifest.json and the raw rows
@@ -31,10 +35,17 @@ pub(super) struct ReportArgs {
     /// large. Every command reads them; the run cannot be continued then
     #[arg(long)]
     pack: bool,
+    /// Write nothing: compare plan, manifest, the rows of each block, tables and figures with their
+    /// digests, and print what does not match
+    #[arg(long, conflicts_with_all = ["spec_bench", "costs", "pack"])]
+    check: bool,
 }
 
 /// Writes summary.csv, survival.csv, the figures, report.md and report.html of a results folder.
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
+    if args.check {
+        return check(&args.folder);
+    }
     let brief = crate::report::report(&args.folder)?;
     terminal::say(brief.text(terminal::width().min(terminal::COLUMNS)).trim_end());
     if args.spec_bench {
@@ -49,4 +60,18 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
         crate::experiment::pack_run(&args.folder)?;
     }
     output::line(args.folder.join("report.md").display())
+}
+
+/// Prints what is not as it was written.
+fn check(folder: &Path) -> anyhow::Result<()> {
+    let FolderCheck { blocks, files, wrong } = crate::report::check(folder)?;
+    output::write(&wrong.iter().map(|what| shown::line(what) + "\n").collect::<String>())?;
+    if !wrong.is_empty() {
+        bail!("{}: {} found", folder.display(), shown::count(wrong.len(), "difference"));
+    }
+    let files = files.map_or_else(
+        || "tables and figures have no digests, which `specdec report` writes".to_owned(),
+        |files| format!("{} of tables and figures", shown::count(files, "file")),
+    );
+    output::line(format_args!("as written: {}; {files}", shown::count(blocks, "block")))
 }

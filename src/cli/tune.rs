@@ -21,6 +21,7 @@ use crate::forecasting::{
     CostSetting, CostTable, Costed, ForecastCell, ForecastGap, forecast_cells, gaps, write_costs,
 };
 use crate::machine::MachineClock;
+use crate::output::{cannot_write, write_whole};
 use crate::params::{Params, Value};
 use crate::recording::{MODEL, Recording, Scoring, canonical};
 use crate::report;
@@ -75,10 +76,8 @@ pub(super) fn run(args: &TuneArgs) -> Result<()> {
         bail!("{} exists already: name another folder", args.out.display());
     }
     let file = args.out.join("experiment.toml");
-    let cannot = || format!("cannot write {}", file.display());
-    fs::create_dir_all(&args.out).with_context(cannot)?;
-    fs::write(&file, args.experiment(&["drafter = \"prompt_lookup\"".to_owned()])?)
-        .with_context(cannot)?;
+    fs::create_dir_all(&args.out).with_context(|| cannot_write(&file))?;
+    write_whole(&file, args.experiment(&["drafter = \"prompt_lookup\"".to_owned()])?.as_bytes())?;
     let ready = prepare(&file, &args.overrides).inspect_err(|_| {
         // The new folder holds nothing of value, and the next attempt needs its name.
         let _ = fs::remove_dir_all(&args.out);
@@ -91,7 +90,7 @@ pub(super) fn run(args: &TuneArgs) -> Result<()> {
     let chosen = fastest(&cells);
     drop(ready);
     let sweeps = chosen.iter().map(|cell| sweep(&tape, cell)).collect::<Vec<_>>();
-    fs::write(&file, args.experiment(&sweeps)?).with_context(cannot)?;
+    write_whole(&file, args.experiment(&sweeps)?.as_bytes())?;
     let measure = RunArgs::of(file.clone(), args.out.join("results"));
     let folder = run::measured(&measure)?;
     let results = report::load(&folder)?;

@@ -16,14 +16,15 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use super::blocks::Places;
 use super::cell::{FORMAT, OLDEST_FORMAT, Plan};
-use super::files::{PARTIAL, cannot_write, sync_folder, write_whole};
 use super::headers::ensure_headers;
 use super::keep::keep;
 use super::lock::Lock;
 use super::manifest::{Manifest, Status};
 use super::pack::{mend, pack};
 use super::provenance::utc_now;
+use crate::input::read_text;
 use crate::machine::Machine;
+use crate::output::{PARTIAL, cannot_write, open_in_place, sync_folder, write_whole};
 use crate::rows::{
     BlockDigest, BlockRow, BlockRows, GenerationRow, PositionRow, RAW_FILES, Raw, RawRow, RoundRow,
     compressed, each_row, segments, text_of,
@@ -265,7 +266,7 @@ impl ResultsFolder {
         self.check_file(R::FILE)?;
         let file = self.path.join(R::FILE);
         let write = || -> io::Result<()> {
-            let mut out = OpenOptions::new().create(true).append(true).open(&file)?;
+            let mut out = open_in_place(OpenOptions::new().create(true).append(true), &file)?;
             out.write_all(&bytes)?;
             out.sync_data()
         };
@@ -319,8 +320,7 @@ fn length_of(file: &Path) -> Result<Option<u64>> {
 /// Names the file if it is missing or damaged, or has rows of another format.
 pub fn read_plan(folder: &Path) -> Result<Plan> {
     let file = folder.join("plan.toml");
-    let text =
-        fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let text = read_text(&file).context("cannot read the plan")?;
     let table: toml::Table =
         text.parse().map_err(|_| anyhow!("{} is damaged: it is not TOML", file.display()))?;
     let format = table.get("format").and_then(toml::Value::as_integer).unwrap_or(1);

@@ -1,12 +1,12 @@
 //! The headers of raw files.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::files::{Replacement, cannot_write, write_whole};
+use crate::input::open_file;
+use crate::output::{Replacement, cannot_write, write_whole};
 use crate::rows::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RawRow, RoundRow, columns,
     text_of,
@@ -30,7 +30,7 @@ fn ensure_header<R: RawRow>(folder: &Path) -> Result<()> {
     let file = &folder.join(R::FILE);
     let cannot = || format!("cannot read {}", file.display());
     let mut first = Vec::new();
-    match File::open(file) {
+    match open_file(file) {
         Ok(opened) => BufReader::new(opened).read_until(b'\n', &mut first).map(drop),
         Err(error) if error.kind() == io::ErrorKind::NotFound && !R::NEEDED => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -49,7 +49,7 @@ fn ensure_header<R: RawRow>(folder: &Path) -> Result<()> {
     if named * 2 > columns::<R>().len() {
         return Ok(());
     }
-    let mut old = File::open(file).with_context(cannot)?;
+    let mut old = open_file(file).with_context(cannot)?;
     let mut new = Replacement::begin(file)?;
     let copied = new.write_all(&header).and_then(|()| io::copy(&mut old, &mut new));
     copied.with_context(|| cannot_write(file))?;

@@ -6,8 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::blocks::Places;
-use super::files::{Replacement, cannot_write};
 use super::pack::write_segment;
+use crate::output::{Replacement, cannot_write};
 use crate::rows::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PlacedRow, PositionRow, RawRow, RoundRow,
     RowWriter, TextRow, TraceRow, each_packed, each_packed_place, each_unpacked_row, segments,

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
+use crate::output::open_in_place;
+
 /// The locked file; it names the process that holds the lock.
 const NAME: &str = ".lock";
 
@@ -54,8 +56,9 @@ impl Lock {
         let cannot = || format!("cannot lock the results folder {}", folder.display());
         loop {
             let mut options = OpenOptions::new();
-            let file = options.read(true).write(true).create(true).truncate(false).open(&path);
-            let file = file.with_context(cannot)?;
+            options.read(true).write(true).create(true).truncate(false);
+            let file = open_in_place(&mut options, &path);
+            let file = file.with_context(|| format!("{}: {NAME}", cannot()))?;
             match lock(&file) {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => bail!(

@@ -3,14 +3,16 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::cell::{Plan, PlannedModel};
-use super::files::write_whole;
+use super::cell::{Plan, PlannedModel, short_hash};
 use super::provenance::{Build, utc_now};
 use super::share::Share;
+use crate::input::read_text;
 use crate::machine::{Machine, load_average};
+use crate::output::write_whole;
 use crate::rows::{Calibration, Recalibration};
 
 /// The state of a run.
@@ -145,9 +147,15 @@ impl Manifest {
     /// Names the file if it is missing or damaged.
     pub fn read(folder: &Path) -> Result<Self> {
         let file = folder.join("manifest.json");
-        let text = std::fs::read_to_string(&file)
-            .with_context(|| format!("cannot read {}", file.display()))?;
-        serde_json::from_str(&text).with_context(|| format!("{} is damaged", file.display()))
+        let text = read_text(&file).context("cannot read the manifest")?;
+        let damaged = || format!("{} is damaged", file.display());
+        let mut value = serde_json::from_str::<Value>(&text).with_context(damaged)?;
+        // Version 0.2 wrote none.
+        let hash = value.as_object_mut().and_then(|manifest| manifest.remove(HASH));
+        if let Some(hash) = hash.filter(|hash| *hash != hash_of(&value)) {
+            bail!("{}: its contents do not have the hash {hash}", damaged());
+        }
+        serde_json::from_value(value).with_context(damaged)
     }
 
     /// Writes the manifest, whole or not at all.
@@ -155,7 +163,9 @@ impl Manifest {
     /// # Errors
     /// Names the file if it cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self)? + "\n";
+        let mut value = serde_json::to_value(self)?;
+        value[HASH] = hash_of(&value);
+        let text = serde_json::to_string_pretty(&value)? + "\n";
         write_whole(&folder.join("manifest.json"), text.as_bytes())
     }
 
@@ -168,6 +178,13 @@ impl Manifest {
         let first = |own: &RunSession| self.sessions.iter().position(|s| same(s, own));
         self.sessions.iter().filter_map(first).collect()
     }
+}
+
+/// The key with the hash of all others.
+const HASH: &str = "hash";
+
+fn hash_of(manifest: &Value) -> Value {
+    short_hash(&manifest.to_string()).into()
 }
 
 /// The command line, with the program by its name: where it lies says something about a user

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use super::files::{Replacement, cannot_write, write_whole};
 use super::lock::Lock;
 use super::manifest::{Manifest, Status};
+use crate::output::{Replacement, cannot_write, remove, write_whole};
 use crate::rows::{
     GenerationRow, PositionRow, RawRow, RoundRow, SegmentWriter, TextRow, TraceRow, compressed,
     each_packed, each_unpacked_row, next_segment, salvage, segments, text_of,
@@ -51,21 +51,12 @@ pub(super) fn pack<R: RawRow>(folder: &Path) -> Result<()> {
     let packed = !segments::<R>(folder)?.is_empty();
     let file = folder.join(R::FILE);
     if packed && R::is_json() {
-        remove(&file)?;
+        remove(&file).with_context(|| cannot_write(&file))?;
     } else if packed || R::NEEDED {
         write_whole(&file, &text_of::<R>(&[], true)?)?;
     }
-    remove(&compressed(&file))
-}
-
-/// Removes a file, if there is one.
-fn remove(file: &Path) -> Result<()> {
-    match fs::remove_file(file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).with_context(|| cannot_write(file))
-        }
-        _ => Ok(()),
-    }
+    let old = compressed(&file);
+    remove(&old).with_context(|| cannot_write(&old))
 }
 
 /// The writer of a segment that is not yet complete.
@@ -81,7 +72,7 @@ pub(super) fn write_segment<R: RawRow>(
     let mut out = SegmentWriter::new(Replacement::begin(segment)?).with_context(cannot)?;
     fill(&mut out)?;
     if out.is_empty() {
-        return remove(segment);
+        return remove(segment).with_context(cannot);
     }
     out.end().with_context(cannot)?.commit()
 }

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -63,9 +64,7 @@ impl<'a> SharedPlace<'a> {
         let (date, machine) = (&utc_now()[..10], Machine::this().slug());
         let Shard { index, of } = self.shard;
         let name = format!("{index}-of-{of}-{date}-{machine}");
-        let new = self.path.join(format!(".new-{}", unique()));
-        fs::create_dir(&new).with_context(|| cannot(&new))?;
-        let mut lock = Lock::take_if_able(&new)?;
+        let (new, mut lock) = hidden_folder(&self.path)?;
         fill(&new, self.plan, manifest)?;
         let path = settle(&new, &self.path, &name).with_context(|| cannot(&self.path))?;
         if let Some(lock) = &mut lock {
@@ -113,8 +112,40 @@ impl<'a> SharedPlace<'a> {
     }
 }
 
+/// How the name of a folder begins that is still being made.
+const HIDDEN: &str = ".new-";
+
+/// How old such a folder of a killed process must be: another process may be about to lock its own.
+const LEFT: Duration = Duration::from_secs(60);
+
+/// Makes a folder with a hidden name, and removes those that killed processes of this machine have
+/// left behind.
+pub(super) fn hidden_folder(parent: &Path) -> Result<(PathBuf, Option<Lock>)> {
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    for left in entries.filter(is_left_behind).map(|entry| entry.path()) {
+        // Whoever is alive holds the lock.
+        if let Ok(_lock) = Lock::take(&left) {
+            let _ = fs::remove_dir_all(&left);
+        }
+    }
+    let new = parent.join(format!("{HIDDEN}{}", unique()));
+    let cannot = || format!("cannot make the folder {}", new.display());
+    fs::create_dir(&new).with_context(cannot)?;
+    let lock = Lock::take_if_able(&new)?;
+    Ok((new, lock))
+}
+
+/// Whether a folder has been hidden for a while by a process of this machine.
+fn is_left_behind(entry: &fs::DirEntry) -> bool {
+    let name = entry.file_name().to_string_lossy().into_owned();
+    let own = name.strip_prefix(HIDDEN).and_then(|name| name.rsplitn(3, '-').nth(2));
+    let found = entry.metadata().ok().filter(|found| found.is_dir() && own == Some(&safe(&host())));
+    let age = found.and_then(|found| found.modified().ok()?.elapsed().ok());
+    age.is_some_and(|age| age > LEFT)
+}
+
 /// A name that no other process on any machine has.
-pub(super) fn unique() -> String {
+fn unique() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let nanos = since.map_or(0, |since| since.as_nanos());
     format!("{}-{}-{nanos:x}", safe(&host()), std::process::id())

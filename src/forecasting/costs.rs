@@ -7,6 +7,7 @@ use crate::bench::{
     CostRow, DRAFT_COST, DRAFT_PREFILL_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST,
 };
 use crate::error::Error;
+use crate::input::open_stream;
 use anyhow::{Context, Result, bail};
 
 /// Costs in ms by rows, context and batch.
@@ -29,7 +30,8 @@ impl CostTable {
     /// # Errors
     /// If it is missing, a row is malformed, or the target's pass of one row is missing.
     pub fn read(path: &Path) -> Result<Self> {
-        let mut reader = csv::Reader::from_path(path).map_err(|error| Error::file(path, error))?;
+        let opened = open_stream(path).map_err(|error| Error::file(path, error))?;
+        let mut reader = csv::Reader::from_reader(opened);
         let mut table = Self::default();
         for (number, row) in reader.deserialize().enumerate() {
             let place = || format!("{}, row {}", path.display(), number + 1);

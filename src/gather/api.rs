@@ -106,6 +106,8 @@ pub(super) type TopLogprobs = Vec<(Token, f64)>;
 /// A completion in the answer of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ServerCompletion {
+    /// The tokens of the prompt, if they are reported.
+    pub(super) prompt: Option<Vec<Token>>,
     pub(super) tokens: Vec<Token>,
     pub(super) end: TapeEnd,
     /// Accepted tokens of each round.

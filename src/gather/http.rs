@@ -15,7 +15,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 const MAX_PAUSE: Duration = Duration::from_secs(120);
 /// Maximum length of an answer, in bytes.
 const MAX_ANSWER: u64 = 64 << 20;
-/// Time limits for connecting and for an answer.
+/// Time limits for connecting, for an answer to begin, and for a body.
 const CONNECT: Duration = Duration::from_secs(20);
 const ANSWER: Duration = Duration::from_secs(600);
 
@@ -37,6 +37,11 @@ struct NoAnswer {
 impl HttpServer {
     /// A server at an address.
     pub(super) fn new(url: &str, key: Option<&str>) -> Result<Self> {
+        Self::within(ANSWER, url, key)
+    }
+
+    /// A server of which each answer must begin, and its body end, within a time.
+    fn within(limit: Duration, url: &str, key: Option<&str>) -> Result<Self> {
         let url = url.trim_end_matches('/');
         let secure = url.starts_with("https://");
         if !secure && !url.starts_with("http://") {
@@ -50,7 +55,9 @@ impl HttpServer {
             .http_status_as_error(false)
             .max_redirects(0)
             .timeout_connect(Some(CONNECT))
-            .timeout_recv_response(Some(ANSWER));
+            .timeout_send_body(Some(limit))
+            .timeout_recv_response(Some(limit))
+            .timeout_recv_body(Some(limit));
         let (agent, key) = (config.build().new_agent(), key.map(str::to_owned));
         Ok(Self { url: url.to_owned(), model: None, key, agent })
     }
@@ -139,5 +146,34 @@ fn with_retries<T>(mut ask: impl FnMut() -> Result<T, NoAnswer>) -> Result<T> {
             Err(NoAnswer { why, .. }) => return Err(why),
         }
         attempts += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+    use std::thread::spawn;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Catches: a server that sends a body without end is waited for, without end.
+    #[test]
+    fn a_body_has_a_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let _ = stream.read(&mut [0; 4096]);
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n").unwrap();
+            while stream.write_all(b" ").is_ok() {
+                sleep(Duration::from_millis(20));
+            }
+        });
+        let server = HttpServer::within(Duration::from_millis(300), &url, None).unwrap();
+        let (begun, error) = (Instant::now(), server.get_text("/").unwrap_err().to_string());
+        assert!(error.contains("timeout"), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     }
 }

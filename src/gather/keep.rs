@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::error::Error;
+use crate::output::open_in_place;
 use crate::recording::SequenceLine;
 use crate::sampling::SamplingParams;
 
@@ -27,8 +28,8 @@ impl KeptSequences {
     pub(super) fn open(path: &Path, sampling: SamplingParams) -> Result<Self> {
         let cannot = || format!("cannot write {}", path.display());
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(false).open(path);
-        let mut file = file.with_context(cannot)?;
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = open_in_place(&mut options, path).with_context(cannot)?;
         if file.try_lock().is_err() {
             bail!("{} is being written by another process", path.display());
         }

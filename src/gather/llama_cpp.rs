@@ -60,6 +60,7 @@ fn request(_: &HttpServer, asked: &CompletionRequest<'_>) -> Value {
 fn answer(answer: &Value) -> Result<ServerCompletion> {
     // The token that ended a completion is not among its tokens, so the completion counts as cut.
     Ok(ServerCompletion {
+        prompt: None,
         tokens: numbers(answer.get("tokens")).context("it has no \"tokens\"")?,
         end: TapeEnd::Cut,
         accepted: None,

@@ -12,13 +12,14 @@ mod scoring;
 mod sglang;
 mod vllm;
 
+use std::iter::from_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
-use std::thread;
+use std::thread::{self, Builder};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
 
-use self::api::CompletionRequest;
+use self::api::{CompletionRequest, ServerCompletion};
 pub use self::api::{NamedServer, ServerApi};
 use self::http::HttpServer;
 use self::keep::KeptSequences;
@@ -46,6 +47,8 @@ pub struct Gathering<'a> {
     pub seed: u64,
     /// Maximum number of tokens of a completion.
     pub max_tokens: usize,
+    /// Number of tokens of the target's vocabulary.
+    pub vocab: usize,
 }
 
 impl Gathering<'_> {
@@ -70,26 +73,30 @@ impl Gathering<'_> {
         let mut progress = Progress::new("completions", total, total - missing.len());
         let gate = RateGate::new(self.server.rate);
         let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let ask = || {
+            let asked = missing.get(next.fetch_add(1, Ordering::Relaxed))?;
+            gate.wait();
+            let answer = self.ask(&server, asked);
+            failed.fetch_or(answer.is_err(), Ordering::Relaxed);
+            Some(answer)
+        };
         let (sender, answers) = channel::<Result<SequenceLine>>();
         thread::scope(|scope| {
             for _ in 0..self.server.concurrency.min(missing.len()) {
-                let sender = sender.clone();
-                scope.spawn(|| {
-                    let sender = sender;
-                    while !failed.load(Ordering::Relaxed) {
-                        let at = next.fetch_add(1, Ordering::Relaxed);
-                        let Some(asked) = missing.get(at) else { return };
-                        gate.wait();
-                        let answer = self.ask(&server, asked);
-                        failed.fetch_or(answer.is_err(), Ordering::Relaxed);
-                        if sender.send(answer).is_err() {
-                            return;
-                        }
+                let (sender, failed) = (sender.clone(), &failed);
+                let all = move || {
+                    while !failed.load(Ordering::Relaxed)
+                        && ask().is_some_and(|answer| sender.send(answer).is_ok())
+                    {
                     }
-                });
+                };
+                if Builder::new().spawn_scoped(scope, all).is_err() {
+                    break;
+                }
             }
             drop(sender);
-            for answer in answers {
+            // If the system started no thread, this one asks for what is missing.
+            for answer in answers.into_iter().chain(from_fn(ask)) {
                 let line = answer.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
                 kept.append(&line).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
                 progress.advance(&crate::shown::line(line.prompt.as_deref().unwrap_or_default()));
@@ -103,16 +110,43 @@ impl Gathering<'_> {
         let place = || format!("{url}{}, prompt {}", api.path, asked.prompt.id);
         let body = (api.request)(server, asked);
         let answered = server.ask(api.path, &body, api.answer).with_context(place)?;
-        Ok(SequenceLine {
+        self.checked(asked, answered).with_context(place)
+    }
+
+    /// A completion as a line of the file, which must be able to be read again: a wrong line would
+    /// spoil it for all audits.
+    fn checked(
+        &self,
+        asked: &CompletionRequest<'_>,
+        answered: ServerCompletion,
+    ) -> Result<SequenceLine> {
+        let ServerCompletion { prompt, tokens, end, accepted, drafted } = answered;
+        let prompt_ids = asked.prompt.tokens.clone();
+        if prompt.is_some_and(|prompt| prompt != prompt_ids) {
+            bail!("it reports another prompt than the requested one");
+        }
+        if tokens.len() > asked.max_tokens {
+            bail!(
+                "it reports {} tokens, more than the {} requested",
+                tokens.len(),
+                asked.max_tokens
+            );
+        }
+        if let Some(token) = tokens.iter().find(|&&token| token as usize >= self.vocab) {
+            bail!("it reports token {token}, outside the vocabulary of {} tokens", self.vocab);
+        }
+        let line = SequenceLine {
             prompt: Some(asked.prompt.id.clone()),
-            prompt_ids: asked.prompt.tokens.clone(),
-            output_ids: answered.tokens,
+            prompt_ids,
+            output_ids: tokens,
             sampling: asked.sampling,
             seed: Some(asked.seed),
-            finish: answered.end,
-            accepted: answered.accepted,
-            drafted: answered.drafted,
+            finish: end,
+            accepted,
+            drafted,
             ..SequenceLine::default()
-        })
+        };
+        line.check().map_err(|why| anyhow!("its answer cannot be kept: {why}"))?;
+        Ok(line)
     }
 }

@@ -33,6 +33,7 @@ fn answer(answer: &Value) -> Result<ServerCompletion> {
     let listed = listed.and_then(|all| all.iter().map(numbered).collect::<Option<Vec<Token>>>());
     let tokens = numbers(choice.get("token_ids")).or(listed);
     Ok(ServerCompletion {
+        prompt: numbers(choice.get("prompt_token_ids")),
         tokens: tokens.context(
             "it has neither \"token_ids\" nor tokens of the form token_id:N, and its text alone \
              does not determine its tokens",

@@ -1,7 +1,7 @@
 //! A server as a model: it reports the distribution of each token. So it scores sequences that no
 //! model of this program can.
 
-use std::thread;
+use std::thread::{self, Builder, ScopedJoinHandle};
 
 use anyhow::{Context, Result, anyhow, bail};
 
@@ -160,13 +160,18 @@ impl ScoringServer {
         let mut rows = Vec::with_capacity(prefixes.len());
         for requests in requests.chunks(at_a_time) {
             let answers = thread::scope(|scope| {
-                let ask = |prefixes| scope.spawn(move || self.ask(prefixes));
+                let ask = |prefixes| {
+                    let thread = Builder::new().spawn_scoped(scope, move || self.ask(prefixes));
+                    thread.map_err(|_| self.ask(prefixes))
+                };
                 let asked = requests.iter().map(|prefixes| ask(*prefixes)).collect::<Vec<_>>();
-                asked.into_iter().map(|thread| thread.join()).collect::<Vec<_>>()
+                let answer = |asked: Result<ScopedJoinHandle<'_, _>, _>| match asked {
+                    Ok(thread) => thread.join().map_err(|_| anyhow!("a request has panicked"))?,
+                    Err(answer) => answer,
+                };
+                asked.into_iter().map(answer).collect::<Result<Vec<_>>>()
             });
-            for answer in answers {
-                rows.extend(answer.map_err(|_| anyhow!("a thread of requests has panicked"))??);
-            }
+            rows.extend(answers?.into_iter().flatten());
         }
         Ok(rows)
     }

@@ -44,6 +44,7 @@ fn request(_: &HttpServer, asked: &CompletionRequest<'_>) -> Value {
 fn answer(answer: &Value) -> Result<ServerCompletion> {
     let reason = &answer["meta_info"]["finish_reason"];
     Ok(ServerCompletion {
+        prompt: None,
         tokens: numbers(answer.get("output_ids")).context("it has no \"output_ids\"")?,
         end: end(reason["type"].as_str().or(reason.as_str())),
         accepted: None,

@@ -77,6 +77,7 @@ fn answer(answer: &Value) -> Result<ServerCompletion> {
     let tokens = numbers(choice.get("token_ids"));
     let rounds = &answer["metrics"]["speculative_decoding"];
     Ok(ServerCompletion {
+        prompt: numbers(choice.get("prompt_token_ids")),
         tokens: tokens.context("it has no \"token_ids\"")?,
         end: end(choice["finish_reason"].as_str()),
         accepted: numbers(rounds.get("per_step_accepted")),

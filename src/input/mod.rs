@@ -3,11 +3,12 @@
 mod opened;
 mod shipped;
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-pub(crate) use self::opened::{OpenedFile, Stamp};
+pub(crate) use self::opened::{OpenedFile, Stamp, open_stream};
+#[cfg(feature = "harness")]
+pub(crate) use self::opened::{names_descriptor, not_regular, open_file};
 pub use self::shipped::{ShippedFile, is_shipped, ship, shipped_root};
 use self::shipped::{shipped, shipped_in};
 use crate::error::Error;
@@ -27,12 +28,12 @@ pub fn read_text(file: &Path) -> Result<String, Error> {
     as_text(opened.map_err(|error| Error::file(file, error))?, file)
 }
 
-/// The text of a file of any kind, a pipe included.
+/// The text of a regular file, or of the shell's `<(…)`, which can be read once.
 ///
 /// # Errors
-/// If it cannot be read, is larger than 256 MiB, or is not UTF-8 text.
+/// As [`read_text`].
 pub fn read_any_text(file: &Path) -> Result<String, Error> {
-    read_text_from(File::open(file).map_err(|error| Error::file(file, error))?, file)
+    read_text_from(open_stream(file).map_err(|error| Error::file(file, error))?, file)
 }
 
 /// The text from an open reader; error messages call it `file`.

@@ -1,6 +1,6 @@
 //! An open file, on disk or embedded in the program.
 
-use std::fs::File;
+use std::fs::{File, FileType};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::SystemTime;
@@ -33,10 +33,7 @@ impl OpenedFile {
         if let Some(bytes) = shipped(path) {
             return Ok(Self::Shipped(bytes));
         }
-        if !std::fs::metadata(path)?.is_file() {
-            return Err(io::Error::other("not a regular file"));
-        }
-        File::open(path).map(Self::Disk)
+        open_file(path).map(Self::Disk)
     }
 
     /// The stamp of the file.
@@ -65,4 +62,56 @@ impl OpenedFile {
             }
         }
     }
+}
+
+/// Opens a regular file, or what a link to one leads to. Opening a FIFO could block for ever.
+///
+/// # Errors
+/// If it is missing, not a regular file, or not readable by this user.
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+    match not_regular(std::fs::metadata(path)?.file_type()) {
+        Some(error) => Err(error),
+        None => File::open(path),
+    }
+}
+
+/// [`open_file`], or opens what a descriptor of this process reads, such as the shell's `<(…)`:
+/// its other end is open already.
+///
+/// # Errors
+/// As [`open_file`].
+pub(crate) fn open_stream(path: &Path) -> io::Result<File> {
+    if names_descriptor(path) { File::open(path) } else { open_file(path) }
+}
+
+/// Whether a path names a descriptor of this process instead of a file.
+pub(crate) fn names_descriptor(path: &Path) -> bool {
+    const NAMES: [&str; 5] =
+        ["/dev/fd", "/proc/self/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr"];
+    NAMES.iter().any(|name| path.starts_with(name))
+}
+
+/// The error that names what something is that is not a regular file.
+pub(crate) fn not_regular(found: FileType) -> Option<io::Error> {
+    let kind = if found.is_dir() { "a folder" } else { special(found) };
+    (!found.is_file()).then(|| io::Error::other(format!("{kind}, not a regular file")))
+}
+
+#[cfg(unix)]
+fn special(found: FileType) -> &'static str {
+    use std::os::unix::fs::FileTypeExt;
+    if found.is_symlink() {
+        "a symbolic link"
+    } else if found.is_fifo() {
+        "a FIFO"
+    } else if found.is_socket() {
+        "a socket"
+    } else {
+        "a device"
+    }
+}
+
+#[cfg(not(unix))]
+fn special(found: FileType) -> &'static str {
+    if found.is_symlink() { "a symbolic link" } else { "a device" }
 }

@@ -27,7 +27,7 @@ impl Spelling {
 }
 
 /// Turns text into tokens and tokens into text.
-pub trait Codec: std::fmt::Debug {
+pub trait Codec: std::fmt::Debug + Send + Sync {
     /// The tokens of a text, with the special tokens that the model expects around it;
     /// at least one. An empty text becomes the beginning-of-text token.
     ///

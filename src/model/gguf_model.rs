@@ -5,6 +5,7 @@
 //! file's own weights.
 
 use std::path::Path;
+use std::sync::Arc;
 
 #[cfg(feature = "harness")]
 use super::ModelSummary;
@@ -24,7 +25,7 @@ pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
     let GgufHeaders { config, codec, checkpoint } =
         GgufHeaders::read(Path::new(path), settings.special_tokens)?;
     let model = codec.checkpoint(source, config).build(settings, &checkpoint)?;
-    Ok(Loaded { model, codec: Box::new(codec) })
+    Ok(Loaded { model, codec: Arc::new(codec) })
 }
 
 /// Describes the model in a file without reading its weights.

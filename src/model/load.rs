@@ -1,6 +1,7 @@
 //! Loading a model from its source.
 
 use std::path::Path;
+use std::sync::Arc;
 
 #[cfg(feature = "harness")]
 use super::ModelSummary;
@@ -15,7 +16,7 @@ pub struct Loaded {
     /// The model.
     pub model: Box<dyn LanguageModel>,
     /// Its tokenizer.
-    pub codec: Box<dyn Codec>,
+    pub codec: Arc<dyn Codec>,
 }
 
 /// Loads a model from its source: `toy:NAME`, `toy:FILE.json`, a GGUF file, or a folder

@@ -65,7 +65,10 @@ pub use cache_dtype::CacheDtype;
 #[cfg(feature = "harness")]
 pub use catalog::{Catalog, KnownModel};
 #[cfg(feature = "engine")]
-pub use chat::{ChatTemplate, ChatText};
+pub use chat::{
+    ChatTemplate, ChatText, RENDER_CHAT, RENDER_LATE, RENDER_MEMORY, RENDER_TIME, render_by,
+    render_chat,
+};
 pub use codec::{Codec, Letters, Spelling, Words};
 pub use conversation::{ChatMessage, Conversation};
 pub use date::ChatDate;

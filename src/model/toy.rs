@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -133,10 +134,10 @@ impl ToyPair {
     }
 
     /// The tokenizer of a model.
-    pub fn codec(&self, role: Role) -> Box<dyn Codec> {
+    pub fn codec(&self, role: Role) -> Arc<dyn Codec> {
         match self.words {
-            None => Box::new(Letters { vocab: self.vocab }),
-            Some([target, draft]) => Box::new(if role == Role::Target { target } else { draft }),
+            None => Arc::new(Letters { vocab: self.vocab }),
+            Some([target, draft]) => Arc::new(if role == Role::Target { target } else { draft }),
         }
     }
 }

@@ -2,9 +2,9 @@
 //! long lists of numbers are columns of their own.
 
 use std::fs::File;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
 use parquet::basic::{Compression, GzipLevel};
@@ -17,7 +17,8 @@ use parquet::schema::parser::parse_message_type;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
-use crate::rows::READS_DAMAGED;
+use crate::output::{Replacement, cannot_write};
+use crate::rows::caught;
 use crate::tape::{Tape, TapeLine};
 
 /// The first bytes of a Parquet file.
@@ -40,16 +41,13 @@ const GROUP: usize = 1024;
 /// # Errors
 /// If the file exists or cannot be written.
 pub fn write_parquet(tape: &Tape, path: &Path) -> Result<()> {
-    let cannot = || format!("cannot write {}", path.display());
-    let file = File::create_new(path).with_context(cannot)?;
-    let written = write_lines(tape, file);
-    if written.is_err() {
-        let _ = std::fs::remove_file(path);
+    if path.symlink_metadata().is_ok() {
+        bail!("{} exists already: name another file", path.display());
     }
-    written.with_context(cannot)
+    write_lines(tape, Replacement::begin(path)?).with_context(|| cannot_write(path))?.commit()
 }
 
-fn write_lines(tape: &Tape, file: File) -> Result<()> {
+fn write_lines<W: Write + Send>(tape: &Tape, file: W) -> Result<W> {
     let schema = Arc::new(parse_message_type(&schema())?);
     let gzip = Compression::GZIP(GzipLevel::default());
     let properties = WriterProperties::builder().set_compression(gzip).build();
@@ -60,8 +58,7 @@ fn write_lines(tape: &Tape, file: File) -> Result<()> {
         write_group(&mut group, rows)?;
         group.close()?;
     }
-    writer.close()?;
-    Ok(())
+    Ok(writer.into_inner()?)
 }
 
 /// Reads a tape. The library panics where a file is damaged in some ways, so it reads in a thread
@@ -70,12 +67,7 @@ fn write_lines(tape: &Tape, file: File) -> Result<()> {
 /// # Errors
 /// If it cannot be read, or a row is not a line of a tape; names the file and the row.
 pub(super) fn read_parquet(file: File, path: &Path) -> Result<Tape> {
-    let damaged = || anyhow!("{} is damaged", path.display());
-    thread::scope(|scope| {
-        let reader = thread::Builder::new().name(READS_DAMAGED.to_owned());
-        let reader = reader.spawn_scoped(scope, || tape_of(file, path))?;
-        reader.join().unwrap_or_else(|_| Err(damaged()))
-    })
+    caught(|| tape_of(file, path)).unwrap_or_else(|| bail!("{} is damaged", path.display()))
 }
 
 fn tape_of(file: File, path: &Path) -> Result<Tape> {
@@ -147,7 +139,10 @@ impl ParquetRow {
 }
 
 /// Writes the columns of some rows, in the order of the schema.
-fn write_group(group: &mut SerializedRowGroupWriter<'_, File>, rows: &[ParquetRow]) -> Result<()> {
+fn write_group<W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    rows: &[ParquetRow],
+) -> Result<()> {
     let words = |of: fn(&ParquetRow) -> &String| {
         rows.iter().map(|row| of(row).as_bytes().to_vec().into()).collect::<Vec<_>>()
     };

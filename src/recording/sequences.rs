@@ -83,9 +83,7 @@ pub fn read_external_sequences(path: &Path) -> Result<ExternalSequences> {
     if lines.fill_buf().map_err(why)?.starts_with(TAPE) {
         return Ok(read_tape(lines, path)?.tape.into());
     }
-    let header = header("sequences", TapeModel::default(), Vec::new());
-    let tape = Tape::new(header).map_err(Error::input)?;
-    let mut found = ExternalSequences { tape, reports: Vec::new() };
+    let mut found = ExternalSequences::empty().map_err(Error::input)?;
     for (number, line) in (1..).zip(lines.lines()) {
         let line = line.map_err(why)?;
         if line.trim().is_empty() {
@@ -110,6 +108,11 @@ impl From<Tape> for ExternalSequences {
 }
 
 impl ExternalSequences {
+    fn empty() -> Result<Self, String> {
+        let header = header("sequences", TapeModel::default(), Vec::new());
+        Ok(Self { tape: Tape::new(header)?, reports: Vec::new() })
+    }
+
     fn add(&mut self, line: SequenceLine) -> Result<(), String> {
         line.sampling.validate().map_err(|bad| format!("in \"sampling\": {bad}"))?;
         if line.prompt_ids.is_empty() {
@@ -138,6 +141,16 @@ impl ExternalSequences {
     }
 }
 
+impl SequenceLine {
+    /// Checks what [`read_external_sequences`] checks of a line.
+    ///
+    /// # Errors
+    /// Names what is wrong with it.
+    pub fn check(&self) -> Result<(), String> {
+        ExternalSequences::empty()?.add(self.clone())
+    }
+}
+
 /// Checks the reported rounds. The end of the completion may cut the last one, and the first token
 /// may come from the prompt's pass.
 fn check_rounds(line: &SequenceLine) -> Result<(), String> {
@@ -147,8 +160,9 @@ fn check_rounds(line: &SequenceLine) -> Result<(), String> {
             None => Ok(()),
         };
     };
-    let (sum, tokens) = (accepted.iter().sum::<usize>() + accepted.len(), line.output_ids.len());
-    if sum + 1 < tokens {
+    let sum = accepted.iter().fold(accepted.len(), |sum, &n| sum.saturating_add(n));
+    let tokens = line.output_ids.len();
+    if sum.saturating_add(1) < tokens {
         return Err(format!(
             "\"accepted\" accounts for {sum} tokens, and \"output_ids\" has {tokens}"
         ));

@@ -9,6 +9,8 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::parquet::{PARQUET, read_parquet};
 use crate::error::Error;
+use crate::input::open_stream;
+use crate::output::open_in_place;
 use crate::tape::{ReadTape, Tape, TapeHeader, TapeLine, read_tape};
 
 /// The first bytes of a gzip file.
@@ -49,7 +51,7 @@ impl TapeFile {
     pub fn open(path: &Path) -> Result<Self> {
         let cannot = || format!("cannot write {}", path.display());
         let mut options = OpenOptions::new();
-        let file = options.read(true).append(true).open(path).with_context(cannot)?;
+        let file = open_in_place(options.read(true).append(true), path).with_context(cannot)?;
         locked(&file, path)?;
         let mut reader = BufReader::new(&file);
         let begin = reader.fill_buf().with_context(cannot)?;
@@ -117,7 +119,7 @@ impl Opened {
     /// Opens a file.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let why = |error| Error::file(path, error);
-        let mut reader = BufReader::new(File::open(path).map_err(why)?);
+        let mut reader = BufReader::new(open_stream(path).map_err(why)?);
         let begin = reader.fill_buf().map_err(why)?;
         if begin.starts_with(&PARQUET) {
             let mut file = reader.into_inner();

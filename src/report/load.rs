@@ -21,9 +21,7 @@ use crate::statistics::Sample;
 /// # Errors
 /// If a file is missing or malformed, or contradicts another one; the message names it.
 pub fn load(folder: &Path) -> Result<Results> {
-    if !folder.is_dir() {
-        bail!("{} is not a folder: give the results folder of a run", folder.display());
-    }
+    check_folder(folder)?;
     let plan = read_plan(folder)?;
     let manifest = Manifest::read(folder)?;
     let mut costs = manifest.sessions.iter().flat_map(|session| session.calibration.cells.keys());
@@ -59,6 +57,14 @@ pub fn load(folder: &Path) -> Result<Results> {
     // Not needed while the samples move.
     drop(raw);
     collect(plan, manifest, blocks, accounts, notes)
+}
+
+/// Refuses a path that is no folder.
+pub(super) fn check_folder(folder: &Path) -> Result<()> {
+    if !folder.is_dir() {
+        bail!("{} is not a folder: give the results folder of a run", folder.display());
+    }
+    Ok(())
 }
 
 /// The blocks that count, and their accounts. Notes what is wrong with the others.

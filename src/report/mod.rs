@@ -12,10 +12,12 @@ mod contents;
 mod contrasts;
 mod controls;
 mod costs;
+mod digests;
 mod divergence;
 mod document;
 mod figures;
 mod held_out;
+mod intact;
 mod load;
 mod loops;
 mod machines;
@@ -39,9 +41,12 @@ mod worth;
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+
+use crate::output::write_whole;
 
 pub use brief::Brief;
+pub use intact::{FolderCheck, check};
 pub use load::load;
 pub use reached::Reached;
 pub use results::Results;
@@ -52,7 +57,7 @@ pub use tables::{headings, write_csv};
 pub use validity::{InvalidTimes, SpeedVerdict, TimesValidity};
 
 /// Reads a results folder and writes `summary.csv`, `survival.csv`, `figures/`
-/// (SVG), `report.md` and `report.html` into it. Returns the summary for the terminal.
+/// (SVG), `report.md`, `report.html` and their digests into it. Returns the summary for the terminal.
 ///
 /// # Errors
 /// If a file is missing, damaged or cannot be written; the message names the file.
@@ -64,13 +69,14 @@ pub fn report(folder: &Path) -> Result<Brief> {
     tables::write_csv(&folder.join("survival.csv"), &positions)?;
     machines::write(folder, &results)?;
     let figures = figures::write_all(&folder.join("figures"), &results, &rows, &positions)?;
+    let names = digests::names(&figures);
     let document = contents::compose(&results, &rows, figures);
     let microscope = page::look(folder, &results)?;
     let page = page::render(&results, &rows, &document, &microscope);
     let text = document::print(&document);
     for (name, text) in [("report.md", text), ("report.html", page)] {
-        let path = folder.join(name);
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        write_whole(&folder.join(name), text.as_bytes())?;
     }
+    digests::write(folder, &names)?;
     Ok(Brief::new(&results, &series(&results), &rows))
 }

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -18,6 +18,7 @@ use super::results::Results;
 use super::tables;
 use crate::experiment::{Cell, describe};
 use crate::model::hex;
+use crate::output::{make_folder, write_whole};
 use crate::rows::{TextRow, each_row};
 use crate::statistics::{Sample, timed};
 
@@ -75,14 +76,14 @@ pub fn write_spec_bench(folder: &Path) -> Result<PathBuf> {
         Ok(())
     })?;
     let out = folder.join(FOLDER);
-    std::fs::create_dir_all(&out).with_context(|| format!("cannot write {}", out.display()))?;
+    make_folder(&out)?;
     let mut speeds = Vec::new();
     for cell in &results.plan.cells {
         let rows = answers(&results, cell, &texts);
         let lines = rows.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
         let file = out.join(format!("{}.jsonl", cell.id));
         let text = lines.into_iter().map(|line| line + "\n").collect::<String>();
-        std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        write_whole(&file, text.as_bytes())?;
         let lengths = rows.iter().filter_map(|row| row.choices.first());
         let lengths = lengths.flat_map(|choice| choice.accept_lengths.iter().map(|&n| n as f64));
         speeds.push(SpeedRow {

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::document::{DocCell, Tone};
+use crate::output::write_whole;
 use crate::statistics::Interval;
 
 /// The column names of a table, including those of nested structs.
@@ -19,15 +20,12 @@ pub fn headings<T: Serialize + Default>() -> Vec<String> {
 /// # Errors
 /// If the file cannot be written; the message names it.
 pub fn write_csv<T: Serialize + Default>(path: &Path, rows: &[T]) -> Result<()> {
-    let write = || -> Result<()> {
-        let mut writer = csv::Writer::from_path(path)?;
-        writer.write_record(headings::<T>())?;
-        for row in rows {
-            writer.write_record(fields(row)?.into_iter().map(|(_, value)| value))?;
-        }
-        Ok(writer.flush()?)
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(headings::<T>())?;
+    for row in rows {
+        writer.write_record(fields(row)?.into_iter().map(|(_, value)| value))?;
+    }
+    write_whole(path, &writer.into_inner()?)
 }
 
 /// The names and values of a row as written to CSV; absent values are empty.

@@ -86,7 +86,7 @@ fn each_text_row<R: RawRow>(folder: &Path, see: impl FnMut(R) -> Result<()>) -> 
 fn read_text<R: RawRow>(
     file: &Path,
     mut lines: WholeLines,
-    rows: &mut RowQueue<R>,
+    rows: &mut RowQueue<'_, R>,
 ) -> Result<bool> {
     let empty = lines.fill_buf().map_err(|error| unreadable(file, error))?.is_empty();
     if !empty && R::is_json() {
@@ -101,7 +101,7 @@ fn read_text<R: RawRow>(
 fn read_records<R: RawRow>(
     file: &Path,
     lines: &mut WholeLines,
-    rows: &mut RowQueue<R>,
+    rows: &mut RowQueue<'_, R>,
 ) -> Result<()> {
     let damaged = |error: csv::Error| {
         let text = error.to_string();
@@ -136,7 +136,7 @@ fn read_records<R: RawRow>(
 fn read_lines<R: RawRow>(
     file: &Path,
     lines: &mut WholeLines,
-    rows: &mut RowQueue<R>,
+    rows: &mut RowQueue<'_, R>,
 ) -> Result<()> {
     let mut text = String::new();
     for number in 1.. {

@@ -2,11 +2,12 @@
 
 use std::error::Error;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
+
+use crate::input::open_file;
 
 /// How many bytes are read at once.
 const PIECE: usize = 1 << 16;
@@ -46,9 +47,14 @@ pub(crate) fn compressed(file: &Path) -> PathBuf {
 impl WholeLines {
     /// Opens a file or, if it does not exist, its compressed version.
     pub(super) fn open(file: &Path) -> io::Result<Self> {
-        let source: Box<dyn Read + Send> = match File::open(file) {
+        let source: Box<dyn Read + Send> = match open_file(file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                Box::new(MultiGzDecoder::new(File::open(compressed(file)).map_err(|_| error)?))
+                Box::new(MultiGzDecoder::new(open_file(&compressed(file)).map_err(|new| {
+                    match new.kind() {
+                        io::ErrorKind::NotFound => error,
+                        _ => new,
+                    }
+                })?))
             }
             opened => Box::new(opened?),
         };

@@ -31,7 +31,7 @@ pub use records::{
 };
 pub use segments::READS_DAMAGED;
 pub(crate) use segments::{
-    SegmentWriter, each_packed, each_packed_place, next_segment, salvage, segments,
+    SegmentWriter, caught, each_packed, each_packed_place, next_segment, salvage, segments,
 };
 pub(crate) use text::{RowWriter, text_of};
 pub(crate) use traces::TopTokens;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 
 use super::ahead::{RowQueue, read_ahead};
 use super::digest::{BlockDigest, FileDigests};
@@ -53,21 +53,41 @@ impl Raw {
         block_of: impl Fn(&str, &str, u32) -> Option<usize> + Sync,
         visitor: &mut impl RowVisitor,
     ) -> Result<Self> {
+        Self::read_or(folder, block_of, visitor, &mut |_, error| Err(error))
+    }
+
+    /// [`Self::read`], in which `failed` gets the name and the error of a file that cannot be read:
+    /// if it returns none, the other files are read.
+    pub(crate) fn read_or(
+        folder: &Path,
+        block_of: impl Fn(&str, &str, u32) -> Option<usize> + Sync,
+        visitor: &mut impl RowVisitor,
+        failed: &mut dyn FnMut(&'static str, Error) -> Result<()>,
+    ) -> Result<Self> {
         let mut raw = Self::default();
         let torn = each_row(folder, |block| {
             raw.blocks.push(block);
             Ok(())
-        })?;
-        raw.note::<BlockRow>(torn);
+        });
+        raw.note::<BlockRow>(torn.or_else(|error| failed(BlockRow::FILE, error).map(|()| false))?);
+        let mut or =
+            |file, read: Result<usize>| read.or_else(|error| failed(file, error).map(|()| 0));
         let of = &block_of;
-        raw.file(folder, of, |block, row| visitor.round(block, row))?;
-        raw.file(folder, of, |block, row| visitor.position(block, row))?;
-        raw.file(folder, of, |block, row| visitor.text(block, row))?;
+        let read = raw.file(folder, of, |block, row| visitor.round(block, row));
+        or(RoundRow::FILE, read)?;
+        let read = raw.file(folder, of, |block, row| visitor.position(block, row));
+        or(PositionRow::FILE, read)?;
+        let read = raw.file(folder, of, |block, row| visitor.text(block, row));
+        or(TextRow::FILE, read)?;
         // What they show is read again once it is known which of them are shown.
-        raw.file(folder, of, |_, _: TraceRow| ())?;
-        raw.file(folder, of, |block, row| visitor.failure(block, row))?;
-        raw.file(folder, of, |block, row| visitor.divergence(block, row))?;
-        raw.superseded = raw.file(folder, of, |block, row| visitor.generation(block, row))?;
+        let read = raw.file(folder, of, |_, _: TraceRow| ());
+        or(TraceRow::FILE, read)?;
+        let read = raw.file(folder, of, |block, row| visitor.failure(block, row));
+        or(FailureRow::FILE, read)?;
+        let read = raw.file(folder, of, |block, row| visitor.divergence(block, row));
+        or(DivergenceRow::FILE, read)?;
+        let read = raw.file(folder, of, |block, row| visitor.generation(block, row));
+        raw.superseded = or(GenerationRow::FILE, read)?;
         Ok(raw)
     }
 
@@ -81,7 +101,7 @@ impl Raw {
         let mut digests = FileDigests::default();
         let mut superseded = 0;
         let mut stranger = None;
-        let read = |rows: &mut RowQueue<(usize, R)>| {
+        let read = |rows: &mut RowQueue<'_, (usize, R)>| {
             each_row(folder, |row: R| {
                 if row.is_superseded() {
                     superseded += 1;

@@ -19,6 +19,14 @@ pub(super) enum SentPrompt {
     Chat(Vec<ChatMessage>),
 }
 
+/// A prompt in tokens.
+#[derive(Debug, Clone)]
+pub(super) struct ReadPrompt {
+    pub(super) tokens: Vec<Token>,
+    /// The address of random numbers: a completion has those that `specdec generate` has for it.
+    pub(super) key: String,
+}
+
 /// How a completion is generated.
 #[derive(Debug, Clone)]
 pub(super) struct CompletionOptions {
@@ -40,7 +48,7 @@ pub(super) struct CompletionJob {
     pub(super) index: usize,
     /// Its number among the completions of its prompt.
     pub(super) repeat: u32,
-    pub(super) prompt: SentPrompt,
+    pub(super) prompt: ReadPrompt,
     pub(super) options: CompletionOptions,
     pub(super) deadline: Instant,
     pub(super) events: UnboundedSender<CompletionEvent>,

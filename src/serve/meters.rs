@@ -10,6 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::ServeLimits;
+use super::pulse::Pulse;
 use super::speculation::Speculation;
 
 #[derive(Debug, Clone, Default)]
@@ -25,6 +26,7 @@ pub(super) struct Meters {
     draft_tokens: Counter,
     accepted: Counter,
     accepted_per_pos: Family<PositionLabel, Counter>,
+    pub(super) pulse: Arc<Pulse>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]

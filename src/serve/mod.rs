@@ -14,6 +14,8 @@ mod fields;
 mod job;
 mod logprobs;
 mod meters;
+mod prompts;
+mod pulse;
 mod response;
 mod router;
 mod running;

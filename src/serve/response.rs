@@ -10,7 +10,7 @@ use super::api_error::ApiError;
 use super::fields::{Fields, refused};
 use super::job::{
     CompletionEvent, CompletionJob, CompletionOptions, NamedLogprob, PartialCompletion,
-    PrefilledPrompt, SentPrompt, TokenLogprobs,
+    PrefilledPrompt, ReadPrompt, SentPrompt, TokenLogprobs,
 };
 use crate::decode::StopReason;
 
@@ -30,7 +30,7 @@ pub(super) enum RequestKind {
 #[derive(Debug, Clone)]
 pub(super) struct ClientRequest {
     kind: RequestKind,
-    prompts: Vec<SentPrompt>,
+    pub(super) prompts: Vec<SentPrompt>,
     options: CompletionOptions,
     /// The name of the model that it is for, if it names one.
     pub(super) model: Option<String>,
@@ -85,15 +85,17 @@ impl ClientRequest {
         self.prompts.len() * self.n
     }
 
+    /// The completions to be generated; `prompts` are its prompts in tokens.
     pub(super) fn jobs(
         &self,
+        prompts: &[ReadPrompt],
         deadline: Instant,
         events: &UnboundedSender<CompletionEvent>,
     ) -> impl Iterator<Item = CompletionJob> {
         (0..self.completions()).map(move |index| CompletionJob {
             index,
             repeat: (index % self.n) as u32,
-            prompt: self.prompts[index / self.n].clone(),
+            prompt: prompts[index / self.n].clone(),
             options: self.options.clone(),
             deadline,
             events: events.clone(),

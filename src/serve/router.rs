@@ -21,9 +21,11 @@ use super::api_error::ApiError;
 use super::fields::Fields;
 use super::job::{CompletionJob, PartialCompletion};
 use super::meters::Meters;
+use super::prompts::PromptReader;
 use super::response::{ClientRequest, ResponseHead};
 use super::stream::streamed;
 use super::{ServeLimits, ServeSettings, chat, completions};
+use crate::model::Codec;
 
 /// Names the known-wrong method in every response of a server that has one.
 pub const MUTANT_HEADER: &str = "x-specdec-mutant";
@@ -41,15 +43,22 @@ struct ServerState {
     jobs: Sender<CompletionJob>,
     settings: ServeSettings,
     meters: Meters,
+    prompts: PromptReader,
     requests: AtomicU64,
     ending: AtomicBool,
     keep_alive: Duration,
 }
 
 impl ServerState {
-    fn new(jobs: Sender<CompletionJob>, settings: ServeSettings, meters: Meters) -> Self {
+    fn new(
+        jobs: Sender<CompletionJob>,
+        settings: ServeSettings,
+        meters: Meters,
+        codec: Arc<dyn Codec>,
+    ) -> Self {
         let (requests, ending) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { jobs, settings, meters, requests, ending, keep_alive: KEEP_ALIVE }
+        let prompts = PromptReader::new(codec);
+        Self { jobs, settings, meters, prompts, requests, ending, keep_alive: KEEP_ALIVE }
     }
 }
 
@@ -63,11 +72,12 @@ pub(super) fn listen(
     jobs: Sender<CompletionJob>,
     settings: ServeSettings,
     meters: Meters,
+    codec: Arc<dyn Codec>,
 ) -> Result<()> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot start the runtime of the connections")?;
-    let server = Arc::new(ServerState::new(jobs, settings, meters));
+    let server = Arc::new(ServerState::new(jobs, settings, meters, codec));
     runtime.block_on(async {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -164,7 +174,13 @@ async fn health(State(server): State<Arc<ServerState>>) -> Response {
     if server.ending.load(Ordering::Relaxed) || server.jobs.is_closed() {
         return ApiError::ending().into_response();
     }
-    as_json(&json!({"status": "ok", "mutant": server.settings.mutant}))
+    let busy = server.meters.pulse.busy();
+    if let Some(stuck) = busy.filter(|&busy| busy > server.settings.limits.time) {
+        let message = format!("the models have not ended a step for {} s", stuck.as_secs());
+        return ApiError::new(StatusCode::SERVICE_UNAVAILABLE, message).into_response();
+    }
+    let engine = if busy.is_some() { "running" } else { "waiting" };
+    as_json(&json!({"status": "ok", "engine": engine, "mutant": server.settings.mutant}))
 }
 
 async fn models(State(server): State<Arc<ServerState>>) -> Response {
@@ -223,9 +239,13 @@ async fn response_to(
     }
     let places = server.jobs.try_reserve_many(count);
     let places = places.map_err(|_| ApiError::full(limits.queue))?;
-    let (sender, mut events) = unbounded_channel();
     let deadline = Instant::now() + limits.time;
-    places.zip(request.jobs(deadline, &sender)).for_each(|(place, job)| place.send(job));
+    let mut prompts = Vec::with_capacity(request.prompts.len());
+    for prompt in &request.prompts {
+        prompts.push(server.prompts.read(prompt.clone(), deadline).await?);
+    }
+    let (sender, mut events) = unbounded_channel();
+    places.zip(request.jobs(&prompts, deadline, &sender)).for_each(|(place, job)| place.send(job));
     drop(sender);
     let head = ResponseHead::new(&server.settings, server.requests.fetch_add(1, Ordering::Relaxed));
     if request.stream {
@@ -262,6 +282,7 @@ mod tests {
     use super::super::speculation::Speculation;
     use super::*;
     use crate::decode::StopReason;
+    use crate::model::Letters;
 
     fn settings() -> ServeSettings {
         ServeSettings {
@@ -290,8 +311,8 @@ mod tests {
         let (jobs, mut queue) = channel(1);
         let (settings, runtime) = (settings(), Builder::new_multi_thread().enable_all().build());
         let runtime = runtime.unwrap();
-        let meters = Meters::new(&settings.limits);
-        let server = ServerState { keep_alive, ..ServerState::new(jobs, settings, meters) };
+        let (meters, codec) = (Meters::new(&settings.limits), Arc::new(Letters { vocab: 1 }));
+        let server = ServerState { keep_alive, ..ServerState::new(jobs, settings, meters, codec) };
         let bound = tokio::net::TcpListener::bind(server.settings.address);
         let listener = runtime.block_on(bound).unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

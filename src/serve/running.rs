@@ -7,7 +7,7 @@ use super::api_error::ApiError;
 use super::engine::ServingEngine;
 use super::job::{
     CompletionEnd, CompletionJob, CompletionOptions, CompletionPart, PartialCompletion,
-    PrefilledPrompt, SentPrompt, TokenLogprobs,
+    PrefilledPrompt, TokenLogprobs,
 };
 use super::logprobs::{LogprobRow, TokenSpellings};
 use super::meters::Meters;
@@ -17,7 +17,6 @@ use crate::clock::RealClock;
 use crate::decode::{Generation, Lane, Observer, StopRules, Totals, one_round_together, prefill};
 use crate::distribution::Token;
 use crate::error::Error;
-use crate::model::Conversation;
 use crate::round::RoundEvent;
 use crate::tape::prompt_rows;
 use crate::tree::Row;
@@ -64,7 +63,7 @@ impl<'m> RunningCompletion<'m> {
         if Instant::now() >= job.deadline {
             return Err(ApiError::late());
         }
-        let tokens = engine.tokens(&job.prompt)?;
+        let tokens = job.prompt.tokens.clone();
         let CompletionOptions { sampling, seed, .. } = job.options;
         let method = engine.method(sampling)?;
         let rules = engine.rules(&job.options, tokens.len());
@@ -75,7 +74,6 @@ impl<'m> RunningCompletion<'m> {
         let logprobs = job.options.prompt_logprobs;
         let logprobs = logprobs.map(|most| prompt_logprobs(engine, &tokens, most)).transpose();
         let totals = prefill(&mut generation, target, &RealClock::default())?;
-        let key = engine.request_key(&job.prompt, &tokens);
         let prompt =
             PrefilledPrompt { text: engine.codec().decode(&tokens)?, tokens, logprobs: logprobs? };
         engine.meters.prefilled(prompt.tokens.len());
@@ -84,7 +82,7 @@ impl<'m> RunningCompletion<'m> {
         Ok(Self {
             generation,
             totals,
-            chance: Seeded::new(Request { seed, prompt: &key, repeat: job.repeat }),
+            chance: Seeded::new(Request { seed, prompt: &job.prompt.key, repeat: job.repeat }),
             observer: RoundObserver {
                 spellings: &engine.spellings,
                 most: job.options.logprobs,
@@ -176,33 +174,6 @@ impl<'m> RunningCompletion<'m> {
 }
 
 impl ServingEngine<'_> {
-    fn tokens(&self, prompt: &SentPrompt) -> Result<Vec<Token>, Error> {
-        match prompt {
-            SentPrompt::Text(text) => self.codec().encode(text),
-            SentPrompt::Tokens(tokens) => Ok(tokens.clone()),
-            SentPrompt::Chat(messages) => {
-                let conversation = Conversation { messages: messages.clone(), today: None };
-                // Without a template, or with one that refuses these roles, the request is wrong;
-                // the client must not see where the model's files lie.
-                self.codec().encode_chat(&conversation).map_err(|error| match error {
-                    Error::File { why, .. } => Error::Input(why),
-                    error => error,
-                })
-            }
-        }
-    }
-
-    /// The address of random numbers: a completion has those that `specdec generate` has for it.
-    fn request_key(&self, prompt: &SentPrompt, tokens: &[Token]) -> String {
-        match prompt {
-            SentPrompt::Text(text) => text.clone(),
-            SentPrompt::Tokens(_) | SentPrompt::Chat(_) => {
-                let ids = tokens.iter().map(Token::to_string).collect::<Vec<_>>();
-                format!("tokens {}", ids.join(" "))
-            }
-        }
-    }
-
     fn rules(&self, options: &CompletionOptions, prompt: usize) -> StopRules<'static> {
         let info = self.target().info();
         let room = info.context_length.saturating_sub(prompt);

@@ -1,6 +1,7 @@
 //! The thread that has the models: it gives all running completions a round together.
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
@@ -30,7 +31,8 @@ pub fn serve(
     let (jobs, queue) = channel(engine.settings.limits.queue);
     let (settings, meters) = (engine.settings.clone(), engine.meters.clone());
     let connections = thread::Builder::new().name("connections".to_owned());
-    let connections = connections.spawn(move || listen(listener, jobs, settings, meters))?;
+    let codec = Arc::clone(&engine.served.pair.target.codec);
+    let connections = connections.spawn(move || listen(listener, jobs, settings, meters, codec))?;
     began(address);
     generate_all(&engine, queue);
     connections.join().map_err(|_| anyhow!("the thread of the connections has panicked"))?
@@ -44,10 +46,15 @@ fn generate_all(engine: &ServingEngine<'_>, mut queue: Receiver<CompletionJob>) 
         running.retain_mut(RunningCompletion::continues);
         while running.len() < engine.settings.limits.slots {
             engine.meters.load(running.len(), queue.len());
-            let job =
-                if running.is_empty() { queue.blocking_recv() } else { queue.try_recv().ok() };
+            let job = if running.is_empty() {
+                engine.meters.pulse.rest();
+                queue.blocking_recv()
+            } else {
+                queue.try_recv().ok()
+            };
             match job {
                 Some(job) => {
+                    engine.meters.pulse.step();
                     let begun = RunningCompletion::begin(job, engine, &mut running);
                     running.extend(begun.and_then(|mut begun| begun.continues().then_some(begun)));
                 }
@@ -56,6 +63,7 @@ fn generate_all(engine: &ServingEngine<'_>, mut queue: Receiver<CompletionJob>) 
             }
         }
         engine.meters.load(running.len(), queue.len());
+        engine.meters.pulse.step();
         let mut rounds = round(&mut running, engine).into_iter();
         running.retain_mut(|completion| completion.report(rounds.next().unwrap_or(Ok(()))));
     }

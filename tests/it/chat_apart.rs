@@ -2,6 +2,7 @@
 //! one, for any template.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use rand::RngExt;
 use specdec::distribution::Token;
@@ -71,7 +72,7 @@ fn vocabulary(template: &str) -> GgmlVocabulary {
     made
 }
 
-fn codec(vocabulary: &GgmlVocabulary) -> Box<dyn Codec> {
+fn codec(vocabulary: &GgmlVocabulary) -> Arc<dyn Codec> {
     vocabulary.codec(Path::new("model.gguf"), false).unwrap()
 }
 

@@ -15,7 +15,7 @@ const TEMPLATE: &str = "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m
                         {% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
 
 /// The embedded target with files of a chat template.
-fn model(folder: &Path, files: &[(&str, &str)]) -> PathBuf {
+pub(crate) fn model(folder: &Path, files: &[(&str, &str)]) -> PathBuf {
     let model = folder.join("model");
     fs::create_dir(&model).unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("models/target");

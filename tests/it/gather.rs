@@ -6,10 +6,11 @@ use std::sync::mpsc::Receiver;
 
 use serde_json::{Value, json};
 use specdec::gather::{Gathering, NamedServer, SERVER_APIS};
-use specdec::recording::{SequenceLine, TapePrompt};
+use specdec::recording::{SequenceLine, TapePrompt, read_external_sequences};
 use specdec::sampling::SamplingParams;
 
 use crate::gather_support::{answer, canned, good};
+use crate::run_support::specdec;
 
 /// Two prompts, with `repeats` completions of one token each, sampled at T = 0.7 and top_k = 3.
 fn gather(
@@ -34,6 +35,7 @@ fn gather(
         repeats,
         seed: 5,
         max_tokens: 1,
+        vocab: 4,
     };
     gathering.run(file).map_err(|error| format!("{error:#}"))
 }
@@ -182,4 +184,55 @@ fn servers_in_trouble() {
     let made_up = "{\"speculative_config\": {\"rejection_sample_method\": \"synthetic\"}}";
     let (asked, refused, _) = run("made_up", vec![answer(200, made_up)], "vllm");
     assert!(asked == 1 && refused.contains("accepts drafts at random"), "{asked} {refused}");
+}
+
+/// A completion that could not be read again is refused before it is kept, so that the file still
+/// serves.
+/// Catches: tokens outside the vocabulary, too many of them, another prompt's completion or
+/// impossible rounds are appended, and spoil the file for every audit.
+#[test]
+fn answers_are_checked_before_they_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("completions");
+    let vllm = |choice: Value| vec![good(&json!({})), good(&json!({"choices": [choice]}))];
+    let rounds = json!({"choices": [{"token_ids": [1]}], "metrics": {"speculative_decoding":
+        {"per_step_accepted": [2, 0], "per_step_drafted": [1, 0]}}});
+    for (answers, part) in [
+        (vllm(json!({"token_ids": [u32::MAX]})), "token 4294967295, outside the vocabulary of 4"),
+        (vllm(json!({"token_ids": [4]})), "token 4, outside the vocabulary of 4 tokens"),
+        (vllm(json!({"token_ids": [1, 2]})), "2 tokens, more than the 1 requested"),
+        (
+            vllm(json!({"token_ids": [1], "prompt_token_ids": [0, 0, 1]})),
+            "another prompt than the requested one",
+        ),
+        (vec![good(&json!({})), good(&rounds)], "\"accepted\" has 2 where \"drafted\" has 1"),
+    ] {
+        let (url, _requests) = canned(answers);
+        let refused = gather((&url, "vllm"), 1, Some("m"), &file).unwrap_err();
+        assert!(refused.contains(part) && refused.contains("prompt one"), "{refused}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "");
+    }
+    let right =
+        |ids: &[u32]| good(&json!({"choices": [{"token_ids": [3], "prompt_token_ids": ids}]}));
+    let (url, _requests) = canned(vec![good(&json!({})), right(&[0, 1]), right(&[3])]);
+    gather((&url, "vllm"), 1, Some("m"), &file).unwrap();
+    assert_eq!(lines(&file).len(), 2);
+    assert_eq!(read_external_sequences(&file).unwrap().tape.sequences.len(), 2);
+}
+
+/// Where the system starts no thread, this one asks.
+/// Catches: no thread, no completion.
+#[test]
+fn completions_need_no_thread() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("completions");
+    let answered = good(&json!({"tokens": [1]}));
+    let (url, _requests) = canned(vec![answered; 4]);
+    let mut command = specdec(&["audit", "--url", &url, "--api", "llama_cpp", "--tokens", "4"]);
+    command.args(["--target", "toy:mixed", "-n", "1", "--prompts"]);
+    let prompts = place.path().join("prompts.jsonl");
+    fs::write(&prompts, "{\"prompt\": \"ab\"}\n").unwrap();
+    let output = command.arg(&prompts).arg(&file).env("RUST_MIN_STACK", (1_u64 << 50).to_string());
+    let output = output.output().unwrap();
+    assert_eq!(lines(&file).len(), 4, "{}", String::from_utf8_lossy(&output.stderr));
 }

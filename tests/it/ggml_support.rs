@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
@@ -77,7 +78,7 @@ pub(crate) fn random_text(most: usize, rng: &mut ChaCha8Rng) -> String {
 }
 
 /// The codec of a vocabulary.
-pub(crate) fn codec(vocabulary: &GgmlVocabulary, special_tokens: bool) -> Box<dyn Codec> {
+pub(crate) fn codec(vocabulary: &GgmlVocabulary, special_tokens: bool) -> Arc<dyn Codec> {
     vocabulary.codec(Path::new("model.gguf"), special_tokens).unwrap()
 }
 

@@ -18,6 +18,7 @@ const LAYERS: &[&[&str]] = &[
         "shown",
         "terminal",
         "input",
+        "output",
         "error",
         "machine",
         "plot",

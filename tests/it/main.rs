@@ -77,6 +77,8 @@ mod beam_embedded;
 mod beam_fixtures;
 #[cfg(feature = "engine")]
 mod chat_apart;
+#[cfg(feature = "harness")]
+mod chat_limits;
 #[cfg(feature = "engine")]
 mod chat_templates;
 #[cfg(feature = "candle")]
@@ -296,6 +298,8 @@ mod reference_page;
 #[cfg(feature = "harness")]
 mod report;
 #[cfg(feature = "harness")]
+mod report_check;
+#[cfg(feature = "harness")]
 mod report_page;
 #[cfg(feature = "harness")]
 mod report_verdicts;
@@ -347,6 +351,8 @@ mod spec_bench_rows;
 mod statistics;
 #[cfg(all(feature = "harness", target_os = "linux"))]
 mod stopped;
+#[cfg(all(unix, feature = "harness"))]
+mod strangers;
 #[cfg(feature = "harness")]
 mod synthetic;
 #[cfg(feature = "harness")]

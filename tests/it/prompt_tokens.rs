@@ -2,6 +2,7 @@
 //! token unless that is requested.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -13,14 +14,14 @@ use crate::checkpoint::{BOS, Checkpoint, EOS, tokenizer_json, write_json};
 use crate::cli_support::{json as shown, specdec, stdout, text as utf8};
 
 /// Loads a checkpoint with this tokenizer and these keys of `config.json`.
-fn codec(tokenizer: &Value, config: Value, special_tokens: bool) -> Result<Box<dyn Codec>, Error> {
+fn codec(tokenizer: &Value, config: Value, special_tokens: bool) -> Result<Arc<dyn Codec>, Error> {
     let dir = tempfile::tempdir().unwrap();
     Checkpoint { vocab_rows: 300, config, ..Checkpoint::default() }.write(dir.path());
     write_json(&dir.path().join("tokenizer.json"), tokenizer);
     open(dir.path(), special_tokens)
 }
 
-fn open(folder: &Path, special_tokens: bool) -> Result<Box<dyn Codec>, Error> {
+fn open(folder: &Path, special_tokens: bool) -> Result<Arc<dyn Codec>, Error> {
     let settings = Settings { special_tokens, ..Settings::default() };
     let source = Source::from(folder.to_str().unwrap()).with(settings);
     load(source, Role::Target).map(|loaded| loaded.codec)

@@ -1,6 +1,7 @@
 //! `specdec tape import`: sequences as other programs log them.
 
 use std::fs;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use specdec::model::{Catalog, Codec, Loaded, Role, Spelling, load};
@@ -12,7 +13,7 @@ struct Logs {
     dir: tempfile::TempDir,
     /// The lines "text" of the tape.
     sequences: Vec<Value>,
-    codec: Box<dyn Codec>,
+    codec: Arc<dyn Codec>,
 }
 
 impl Logs {

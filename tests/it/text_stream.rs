@@ -1,6 +1,6 @@
 //! Decoding tokens that end inside characters.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use specdec::decode::TextStream;
 use specdec::distribution::Token;
@@ -12,12 +12,12 @@ use specdec::model::Codec;
 struct Pieces {
     bytes: Vec<Vec<u8>>,
     /// The largest number of tokens that were decoded at once.
-    longest: Cell<usize>,
+    longest: AtomicUsize,
 }
 
 impl Pieces {
     fn new(pieces: &[&[u8]]) -> Self {
-        Self { bytes: pieces.iter().map(|p| p.to_vec()).collect(), longest: Cell::new(0) }
+        Self { bytes: pieces.iter().map(|p| p.to_vec()).collect(), longest: AtomicUsize::new(0) }
     }
 
     /// The text after each token.
@@ -37,7 +37,7 @@ impl Codec for Pieces {
     }
 
     fn decode(&self, tokens: &[Token]) -> Result<String, Error> {
-        self.longest.set(self.longest.get().max(tokens.len()));
+        self.longest.fetch_max(tokens.len(), Ordering::Relaxed);
         let bytes =
             tokens.iter().flat_map(|&t| &self.bytes[t as usize]).copied().collect::<Vec<_>>();
         Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -67,5 +67,5 @@ fn invalid_bytes_are_held_back_only_up_to_a_limit() {
 fn streaming_does_not_decode_the_whole_text_again() {
     let codec = Pieces::new(&[&b"ab"[..]; 50]);
     assert_eq!(codec.streamed()[49], "ab".repeat(50));
-    assert_eq!(codec.longest.get(), 2, "the new token and the one before it");
+    assert_eq!(codec.longest.load(Ordering::Relaxed), 2, "the new token and the one before it");
 }

@@ -5,6 +5,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use rand::RngExt;
 use specdec::Error;
@@ -139,7 +140,7 @@ fn models_without_a_common_token_are_refused() {
     let pair = zoo::toy("mixed").unwrap();
     let target = pair.target("t").unwrap();
     let draft = Box::new(pair.draft("d").unwrap());
-    let codec = Box::new(Words(&["v", "w", "x", "y"]));
+    let codec = Arc::new(Words(&["v", "w", "x", "y"]));
     let target = (target.info(), &*pair.codec(Role::Target));
     let sentence = TranslatedModel::new(target, (draft, codec)).unwrap_err().to_string();
     assert_eq!(sentence, "target and draft share no token: nothing can be drafted");
@@ -215,7 +216,7 @@ pub(crate) fn read(model: &dyn LanguageModel, session: &mut Session, context: &[
 fn behind(target: Words, own: Words, context_length: usize) -> (TranslatedModel, Heard) {
     let (mute, heard) = Mute::new(own.0.len(), context_length);
     let (reader, _) = Mute::new(target.0.len(), 100_000);
-    let draft = (mute as Box<dyn LanguageModel>, Box::new(own) as Box<dyn Codec>);
+    let draft = (mute as Box<dyn LanguageModel>, Arc::new(own) as Arc<dyn Codec>);
     (TranslatedModel::new((reader.info(), &target), draft).unwrap(), heard)
 }
 

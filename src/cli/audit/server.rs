@@ -102,9 +102,10 @@ impl AuditedServer {
     ) -> Result<()> {
         let Some(url) = &self.url else { return Ok(()) };
         let prompts = scorer.prompts(&self.prompts, self.max_tokens)?;
-        self.ask(url, &prompts, sampling).run(file)?;
+        let vocab = scorer.models().0.info().vocab;
+        self.ask(url, &prompts, sampling, vocab).run(file)?;
         if let (Some(url), Some(plain)) = (&self.plain_url, plain) {
-            self.ask(url, &prompts, sampling).run(plain)?;
+            self.ask(url, &prompts, sampling, vocab).run(plain)?;
         }
         Ok(())
     }
@@ -114,6 +115,7 @@ impl AuditedServer {
         url: &'a str,
         prompts: &'a [TapePrompt],
         sampling: SamplingParams,
+        vocab: usize,
     ) -> Gathering<'a> {
         let each = (prompts.len() * self.max_tokens).max(1);
         Gathering {
@@ -123,6 +125,7 @@ impl AuditedServer {
             repeats: self.tokens.div_ceil(each) as u64,
             seed: self.seed,
             max_tokens: self.max_tokens,
+            vocab,
         }
     }
 

@@ -7,13 +7,13 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use super::process::ProcessVerifier;
-use super::write;
 use crate::cli::options::count;
 use crate::cli::output;
 use crate::exactness::external::{
     ExternalCertificate, ExternalOptions, ExternalPrecision, certify_external,
 };
 use crate::experiment::Provenance;
+use crate::output::write_whole;
 use crate::shown;
 
 /// Options for a verifier in another program.
@@ -105,7 +105,7 @@ pub(super) fn run(
     if let Some(path) = json {
         let file = ExternalFile { provenance, command, certificate: &certificate };
         let text = serde_json::to_string(&file).context("cannot write JSON")?;
-        write(path, &format!("{text}\n"))?;
+        write_whole(path, format!("{text}\n").as_bytes())?;
     }
     if !certificate.holds() {
         bail!("{}", certificate.sentence());

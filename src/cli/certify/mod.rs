@@ -3,10 +3,9 @@
 mod external;
 mod process;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use serde::Serialize;
 
 use self::external::ExternalArgs;
@@ -18,6 +17,7 @@ use crate::distribution::Token;
 use crate::exactness::mutants::mutants;
 use crate::exactness::{Certificate, CertifyOptions, PAIR_TOKENS, PairSample, certify};
 use crate::experiment::Provenance;
+use crate::output::{make_folder, write_whole};
 use crate::pair::Pair;
 use crate::terminal::{self, Progress};
 
@@ -102,7 +102,7 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     let shown = output::write(&certificate.table());
     let file = CertificateFile { provenance, certificate: &certificate };
     if let Some(path) = &args.json {
-        write(path, &file.json()?)?;
+        write_whole(path, file.json()?.as_bytes())?;
     }
     if args.method.is_empty() {
         keep(&args.out, &file)?;
@@ -182,19 +182,14 @@ fn keep(out: &Path, file: &CertificateFile<'_>) -> Result<()> {
     let form = if file.certificate.full { "" } else { "-quick" };
     let day = file.provenance.date.get(..10).unwrap_or_default();
     let folder = out.join("certificate").join(format!("{day}{form}"));
-    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    write(&folder.join("certificate.json"), &file.json()?)?;
-    write(&folder.join("certificate.md"), &file.markdown())?;
+    make_folder(&folder)?;
+    write_whole(&folder.join("certificate.json"), file.json()?.as_bytes())?;
+    write_whole(&folder.join("certificate.md"), file.markdown().as_bytes())?;
     let mut rows = csv::Writer::from_writer(Vec::new());
     for row in file.certificate.certified() {
         rows.serialize(row)?;
     }
-    write(&folder.join("certified.csv"), &String::from_utf8(rows.into_inner()?)?)?;
+    write_whole(&folder.join("certified.csv"), &rows.into_inner()?)?;
     terminal::say(format_args!("certificate: {}", folder.display()));
     Ok(())
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text)
-        .with_context(|| format!("cannot write the certificate to {}", path.display()))
 }

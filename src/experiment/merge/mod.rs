@@ -18,7 +18,7 @@ use self::write::write_rows;
 use super::cell::Plan;
 use super::folder::fill;
 use super::manifest::{Manifest, MergedPart, RunSession, Status};
-use super::shares::unique;
+use super::shares::hidden_folder;
 use crate::rows::BlockRow;
 
 /// What a merge has made.
@@ -58,8 +58,7 @@ pub fn merge(folders: &[PathBuf], out: &Path, pack_above: u64) -> Result<Merged>
     };
     let cannot = |path: &Path| format!("cannot make the folder {}", path.display());
     std::fs::create_dir_all(parent).with_context(|| cannot(parent))?;
-    let new = parent.join(format!(".new-{}", unique()));
-    std::fs::create_dir(&new).with_context(|| cannot(&new))?;
+    let (new, mut lock) = hidden_folder(parent)?;
     let written = || -> Result<()> {
         fill(&new, &plan, &manifest)?;
         write_rows(&new, &plan, &parts, &taken, &blocks, pack_above)?;
@@ -68,6 +67,9 @@ pub fn merge(folders: &[PathBuf], out: &Path, pack_above: u64) -> Result<Merged>
     if let Err(error) = written() {
         let _ = std::fs::remove_dir_all(&new);
         return Err(error);
+    }
+    if let Some(lock) = &mut lock {
+        lock.moved(out);
     }
     Ok(Merged { folder: out.to_owned(), blocks: (taken.len(), planned), left_out })
 }

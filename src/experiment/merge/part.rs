@@ -10,6 +10,7 @@ use super::super::cell::{FORMAT, Plan};
 use super::super::folder::read_plan;
 use super::super::manifest::{Manifest, RunSession, Status};
 use super::super::shares::results_in;
+use crate::input::read_text;
 use crate::rows::{BlockDigest, BlockRow, Raw};
 
 /// A folder with sound rows.
@@ -100,7 +101,7 @@ impl RunParts {
         let mut sound = Vec::new();
         for path in found(folders)? {
             // Of many cells a plan is long: those that have the same text are read once.
-            let text = std::fs::read_to_string(path.join("plan.toml")).unwrap_or_default();
+            let text = read_text(&path.join("plan.toml")).unwrap_or_default();
             if first.as_ref().is_some_and(|first| first.text == text) {
                 sound.push(path);
                 continue;

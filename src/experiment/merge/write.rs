@@ -11,10 +11,10 @@ use anyhow::{Context, Result};
 
 use super::super::blocks::Places;
 use super::super::cell::Plan;
-use super::super::files::{Replacement, cannot_write, write_whole};
 use super::super::pack::pack;
 use super::agree::TakenBlock;
 use super::part::RunPart;
+use crate::output::{Replacement, cannot_write, write_whole};
 use crate::rows::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PlacedRow, PositionRow, RawRow, RoundRow,
     RowWriter, TextRow, TraceRow, each_row, text_of,
@@ -62,7 +62,7 @@ impl RowSorter<'_> {
     fn file<R: PlacedRow>(&self, most: u64) -> Result<()> {
         let path = self.folder.join(SPILL);
         let cannot = || cannot_write(&path);
-        let spill = File::options().read(true).write(true).create(true).truncate(true).open(&path);
+        let spill = File::options().read(true).write(true).create_new(true).open(&path);
         let mut spill = spill.with_context(cannot)?;
         let pieces = self.spill::<R>(&mut spill)?;
         if R::NEEDED || !pieces.is_empty() {

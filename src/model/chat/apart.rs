@@ -9,6 +9,8 @@
 //! that begin or end names are replaced, and each replacement that changes what the template
 //! does is taken back.
 
+use serde::{Deserialize, Serialize};
+
 use super::template::ChatTemplate;
 use super::values::{CharPlace, Mask, values};
 use crate::error::Error;
@@ -19,7 +21,7 @@ use crate::model::conversation::{ChatMessage, Conversation};
 const MOST_RENDERINGS: usize = 2_000;
 
 /// A rendered conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatText {
     /// The text.
     pub text: String,
@@ -32,7 +34,7 @@ pub struct ChatText {
 impl ChatTemplate {
     /// Renders a conversation that the model is to answer, and finds the strings in it that
     /// are called like control tokens but come from contents. `controls` are the names of
-    /// the control tokens.
+    /// the control tokens. Time and memory have no bound; [`super::prompt`] has one.
     ///
     /// # Errors
     /// As [`Self::render`], or if the template looks for a control token in a content that

@@ -5,6 +5,7 @@
 //! has the same bytes. What Python would refuse is refused here, too.
 
 mod apart;
+mod child;
 mod environment;
 mod json;
 mod python;
@@ -13,5 +14,9 @@ mod template;
 mod values;
 
 pub use self::apart::ChatText;
+pub(in crate::model) use self::child::prompt;
+pub use self::child::{
+    RENDER_CHAT, RENDER_LATE, RENDER_MEMORY, RENDER_TIME, render_by, render_chat,
+};
 pub(in crate::model) use self::source::TemplateSource;
 pub use self::template::ChatTemplate;

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use minijinja::value::Serde;
 use minijinja::{Environment, ErrorKind, Value};
@@ -29,18 +30,20 @@ const NAME: &str = "chat_template";
 pub struct ChatTemplate {
     /// The file that it comes from.
     file: PathBuf,
-    environment: Environment<'static>,
+    pub(super) source: String,
+    /// It is compiled where it is rendered, which may be another process.
+    environment: OnceLock<Result<Environment<'static>, Error>>,
     /// `bos_token` and the like.
-    tokens: Map<String, serde_json::Value>,
+    pub(super) tokens: Map<String, serde_json::Value>,
     sha256: String,
 }
 
 impl ChatTemplate {
-    /// Compiles a template that comes from `file`. `tokens` are the strings of the special
-    /// tokens that it may name, such as `bos_token`.
+    /// A template that comes from `file`. `tokens` are the strings of the special tokens that it
+    /// may name, such as `bos_token`.
     ///
     /// # Errors
-    /// Names the file and the line that is no template.
+    /// Names the file if the source is too long.
     pub fn new(
         file: &Path,
         source: &str,
@@ -50,12 +53,17 @@ impl ChatTemplate {
             let why = format!("the chat template fails: it has more than {MOST_SOURCE} bytes");
             return Err(Error::file(file, why));
         }
-        let fail = |e: minijinja::Error| Error::file(file, sentence(&e));
+        let (file, source) = (file.to_owned(), source.to_owned());
+        let sha256 = hex(&Sha256::digest(&source));
+        Ok(Self { file, source, environment: OnceLock::new(), tokens, sha256 })
+    }
+
+    fn compiled(&self) -> Result<Environment<'static>, Error> {
+        let fail = |e: minijinja::Error| Error::file(&self.file, sentence(&e));
         let mut compiled = environment().map_err(fail)?;
-        let source_without = without_tracking(source);
-        deeply(|| compiled.add_template_owned(NAME, source_without))?.map_err(fail)?;
-        let sha256 = hex(&Sha256::digest(source));
-        Ok(Self { file: file.to_owned(), environment: compiled, tokens, sha256 })
+        let source = without_tracking(&self.source);
+        deeply(|| compiled.add_template_owned(NAME, source))?.map_err(fail)?;
+        Ok(compiled)
     }
 
     /// The file that it comes from.
@@ -69,10 +77,10 @@ impl ChatTemplate {
     }
 
     /// Renders the template with these values, to which the special tokens are added, on the
-    /// day `today`.
+    /// day `today`. This bounds the steps, but neither the time nor the memory that each takes.
     ///
     /// # Errors
-    /// The sentence with which the template refuses the values, or what it does that Python
+    /// Names the line that is no template, or gives the sentence with which the template refuses the values, or what it does that Python
     /// would refuse or minijinja cannot do.
     pub fn render(
         &self,
@@ -81,7 +89,8 @@ impl ChatTemplate {
     ) -> Result<String, Error> {
         let mut all = self.tokens.clone();
         all.extend(values.clone());
-        let mut environment = self.environment.clone();
+        let compiled = self.environment.get_or_init(|| self.compiled());
+        let mut environment = compiled.as_ref().map_err(Clone::clone)?.clone();
         set_today(&mut environment, today);
         let mut text = Bounded::default();
         let rendered = deeply(|| {

@@ -20,6 +20,7 @@ mod score_greedy;
 mod tests;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use tokenizers::Tokenizer;
 
@@ -83,8 +84,8 @@ impl GgmlVocabulary {
     ///
     /// # Errors
     /// One sentence that names the file and the key at fault.
-    pub fn codec(&self, file: &Path, special_tokens: bool) -> Result<Box<dyn Codec>, Error> {
-        Ok(Box::new(self.tokenizer(file, self.tokens.len(), special_tokens)?))
+    pub fn codec(&self, file: &Path, special_tokens: bool) -> Result<Arc<dyn Codec>, Error> {
+        Ok(Arc::new(self.tokenizer(file, self.tokens.len(), special_tokens)?))
     }
 
     /// The tokenizer of this vocabulary, for a model with `rows` embeddings.

@@ -11,6 +11,7 @@ mod weights;
 #[cfg(feature = "harness")]
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
@@ -41,7 +42,7 @@ pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
     let Headers { config, codec, folder } =
         Headers::read(Path::new(path), settings.special_tokens)?;
     let model = codec.checkpoint(source, config).build(settings, &folder)?;
-    Ok(Loaded { model, codec: Box::new(codec) })
+    Ok(Loaded { model, codec: Arc::new(codec) })
 }
 
 /// Describes the model in a folder without reading its weights.

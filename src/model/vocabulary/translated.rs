@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::SharedVocabulary;
 use super::translation::{Translation, Translator};
@@ -34,7 +35,7 @@ impl TranslatedModel {
     /// If a tokenizer does not say what its tokens stand for, or no token is shared.
     pub fn new(
         (target, codec): (&ModelInfo, &dyn Codec),
-        (inner, own): (Box<dyn LanguageModel>, Box<dyn Codec>),
+        (inner, own): (Box<dyn LanguageModel>, Arc<dyn Codec>),
     ) -> Result<Self, Error> {
         let translator = Translator::new(codec, own)?;
         let (shared, draft) = (translator.shared.len(), inner.info());

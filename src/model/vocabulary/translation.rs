@@ -1,5 +1,7 @@
 //! A context in the draft model's tokens.
 
+use std::sync::Arc;
+
 use super::SharedVocabulary;
 use super::spelled::{Speller, complete, end_of_part};
 use crate::distribution::Token;
@@ -22,7 +24,7 @@ pub(super) struct Translator {
     heads: [Vec<Token>; 2],
     /// Whether the target's tokenizer puts a space before a text, and the draft model's.
     spaced: [bool; 2],
-    codec: Box<dyn Codec>,
+    codec: Arc<dyn Codec>,
     speller: Speller,
     /// What stands for nothing at all: an empty context, a token that cannot be drawn.
     pub(super) filler: Token,
@@ -30,7 +32,7 @@ pub(super) struct Translator {
 
 impl Translator {
     /// A translator from the target's vocabulary to the draft model's.
-    pub(super) fn new(target: &dyn Codec, draft: Box<dyn Codec>) -> Result<Self, Error> {
+    pub(super) fn new(target: &dyn Codec, draft: Arc<dyn Codec>) -> Result<Self, Error> {
         let (spellings, own) = (target.spellings()?, draft.spellings()?);
         let shared = SharedVocabulary::new(&spellings, &own);
         let Some((_, filler)) = shared.pairs().next() else {

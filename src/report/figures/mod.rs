@@ -27,6 +27,7 @@ use super::document::{DocFigure, ours};
 use super::loops::LoopShares;
 use super::results::Results;
 use super::validity::BEST_K;
+use crate::output::{make_folder, write_whole};
 use crate::plot::Page;
 use crate::rows::{SummaryRow, SurvivalRow};
 use data::Data;
@@ -123,7 +124,7 @@ pub(super) fn write_all(
 ) -> Result<Vec<DocFigure>> {
     let mut data = Data::new(results, summary, survival);
     data.looks = looks::assign(&data);
-    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    make_folder(folder)?;
     let loops = LoopShares::of(results).filter(|loops| loops.alarming);
     let times = &data.times;
     let mut written = Vec::new();
@@ -140,9 +141,7 @@ pub(super) fn write_all(
             }
         }
         let caption = caption.replace(BEST_K, times.chosen_k());
-        let path = folder.join(format!("{name}.svg"));
-        fs::write(&path, page.draw())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        write_whole(&folder.join(format!("{name}.svg")), page.draw().as_bytes())?;
         let [wide, narrow] = PAGES.map(|width| page.inline(width));
         written.push(DocFigure { name, caption: ours(&caption), wide, narrow });
     }

@@ -3,7 +3,9 @@
 use std::fmt::Display;
 use std::fs::File;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Mutex;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -16,6 +18,7 @@ use super::super::ahead::{RowQueue, read_ahead};
 use super::super::file::RawRow;
 use super::super::typed::{CellAccess, TypedCells, TypedColumn};
 use super::NANOSECONDS;
+use crate::input::open_file;
 
 /// The name of a thread whose panic is not a bug of this program: the library panics where a
 /// file is damaged in some ways.
@@ -98,7 +101,7 @@ fn each_of<R: RawRow>(
     groups: Range<usize>,
     see: impl FnMut(R) -> Result<()>,
 ) -> Result<()> {
-    let read = |rows: &mut RowQueue<R>| {
+    let read = |rows: &mut RowQueue<'_, R>| {
         apart(file, |reader, name| {
             let columns = R::typed().iter().filter(|column| wanted(column.name));
             let schema = reader.metadata().file_metadata().schema_descr();
@@ -124,16 +127,27 @@ fn apart<T: Send>(
     file: &Path,
     read: impl FnOnce(&SerializedFileReader<File>, &str) -> Result<T> + Send,
 ) -> Result<T> {
-    let opened = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let opened = open_file(file).with_context(|| format!("cannot read {}", file.display()))?;
     let name = &*file.file_name().unwrap_or_default().to_string_lossy();
     let opened = || -> Result<T> {
         let reader = SerializedFileReader::new(opened).map_err(|error| damaged(name, error))?;
         read(&reader, name)
     };
+    caught(opened).unwrap_or_else(|| Err(anyhow!("{name} is damaged")))
+}
+
+/// Reads in a thread of its own, or on this one if the system starts no other. `None` if the
+/// library panics.
+pub(crate) fn caught<T: Send>(read: impl FnOnce() -> T + Send) -> Option<T> {
+    // A thread that cannot be started keeps what it was given.
+    let read = Mutex::new(Some(read));
+    let read = || read.lock().ok()?.take().map(|read| read());
     thread::scope(|scope| {
         let reader = thread::Builder::new().name(READS_DAMAGED.to_owned());
-        let reader = reader.spawn_scoped(scope, opened)?;
-        reader.join().unwrap_or_else(|_| Err(anyhow!("{name} is damaged")))
+        match reader.spawn_scoped(scope, read) {
+            Ok(reader) => reader.join().ok().flatten(),
+            Err(_) => catch_unwind(AssertUnwindSafe(read)).ok().flatten(),
+        }
     })
 }
 
@@ -172,7 +186,7 @@ fn place<R>(schema: &SchemaDescriptor, column: &TypedColumn<R>, name: &str) -> R
 fn each_batch<R: RawRow>(
     group: &dyn RowGroupReader,
     columns: &[(usize, &TypedColumn<R>)],
-    to: &mut RowQueue<R>,
+    to: &mut RowQueue<'_, R>,
 ) -> Result<()> {
     let readers = columns.iter().map(|(at, _)| group.get_column_reader(*at));
     let mut readers = readers.collect::<Result<Vec<_>, _>>()?;

@@ -9,7 +9,7 @@ use super::HfTokenizer;
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::Conversation;
-use crate::model::chat::{ChatTemplate, ChatText};
+use crate::model::chat::{ChatTemplate, ChatText, prompt};
 
 impl HfTokenizer {
     /// The tokens of a conversation.
@@ -17,7 +17,7 @@ impl HfTokenizer {
         let controls = self.controls.iter().filter(|_| !self.special_tokens);
         let names = controls.filter_map(|&id| self.tokenizer.id_to_token(id)).collect::<Vec<_>>();
         let names = names.iter().map(String::as_str).collect::<Vec<_>>();
-        let text = self.template()?.prompt(conversation, &names)?;
+        let text = prompt(self.template()?, conversation, &names)?;
         let fail = |why: String| {
             Error::file(&self.file, format!("the conversation cannot be tokenised: {why}"))
         };

@@ -24,7 +24,7 @@ use crate::model::toy::hex;
 use crate::model::{Codec, Conversation, Spelling};
 
 /// Steps that another format than `tokenizer.json` defines otherwise than the library.
-pub(in crate::model) trait Dialect: std::fmt::Debug {
+pub(in crate::model) trait Dialect: std::fmt::Debug + Send + Sync {
     /// The tokens of a part of a text; `model` knows their names.
     ///
     /// # Errors

@@ -1,5 +1,9 @@
 //! Packs weights.
 
+use std::iter::from_fn;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
 use super::dense::{Bf16, F16, F32};
 use super::large_blocks::{LargeUpward, Q6K, TileOf4K, TileOf5K};
 use super::packed::{Matrix, Segment};
@@ -116,7 +120,7 @@ const MANY: usize = 1 << 20;
 
 /// Calls a function for each tile of `steps` steps, on all cores if there is enough to do.
 fn each_tile<T: Send>(to: &mut [T], steps: usize, fill: impl Fn(usize, &mut [T]) + Sync) {
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = thread::available_parallelism().map_or(1, usize::from);
     let threads = if size_of_val(to) < MANY { 1 } else { cores };
     let (steps, tiles) = (steps.max(1), to.len() / steps.max(1));
     let share = tiles.div_ceil(threads).max(1);
@@ -125,10 +129,14 @@ fn each_tile<T: Send>(to: &mut [T], steps: usize, fill: impl Fn(usize, &mut [T])
             fill(number * share + tile, to);
         }
     };
-    let mut parts = to.chunks_mut(share * steps).enumerate();
-    let own = parts.next();
-    std::thread::scope(|scope| {
-        parts.for_each(|part| drop(scope.spawn(move || work(part))));
-        own.into_iter().for_each(work);
+    let parts = Mutex::new(to.chunks_mut(share * steps).enumerate());
+    let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let all = || from_fn(next).for_each(work);
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            // Without further threads this one does all of it.
+            let _ = thread::Builder::new().spawn_scoped(scope, all);
+        }
+        all();
     });
 }
