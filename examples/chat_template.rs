@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use specdec::model::{ChatDate, ChatMessage, ChatTemplate, Conversation};
+use specdec::model::{ChatDate, ChatMessage, ChatTemplate, Conversation, read_tools};
 
 /// One line of the input.
 #[derive(Deserialize)]
@@ -57,7 +57,8 @@ fn answer(source: &str, asked: RenderRequest) -> Result<Value> {
             let messages = values.get("messages").cloned().unwrap_or_default();
             let messages = serde_json::from_value::<Vec<ChatMessage>>(messages)?;
             let controls = controls.iter().map(String::as_str).collect::<Vec<_>>();
-            let conversation = Conversation { messages, today };
+            let tools = read_tools(values.get("tools")).map_err(anyhow::Error::msg)?;
+            let conversation = Conversation { messages, tools, today };
             let made = template.and_then(|t| t.prompt(&conversation, &controls));
             made.map(|chat| json!({ "text": chat.text, "plain": chat.plain }))
         }

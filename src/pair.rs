@@ -52,22 +52,28 @@ impl Pair {
     /// The same target with a draft model that proposes the tokens of `vocabulary`.
     ///
     /// # Errors
-    /// As [`Self::with_draft`]; for [`Vocabulary::Intersection`] only if the two have no token in
-    /// common, or if a tokenizer does not define the text of its tokens.
+    /// As [`Self::with_draft`]. For [`Vocabulary::Prefix`] if tokens other than control tokens
+    /// differ, for [`Vocabulary::Intersection`] if the two have no token in common, and for both
+    /// if a tokenizer does not define the text of its tokens.
     pub fn with_draft_of(
         self,
         vocabulary: Vocabulary,
         draft: impl Into<Source>,
     ) -> Result<Self, Error> {
         let (target, Loaded { model, codec }) = (&self.target, load(draft, Role::Draft)?);
-        let draft = match vocabulary {
+        let own = (target.model.info(), &*target.codec);
+        let equal = own.0.tokenizer_sha256 == model.info().tokenizer_sha256;
+        let draft: Box<dyn LanguageModel> = match vocabulary {
             Vocabulary::Same => {
-                check_pair(target.model.info(), model.info())?;
+                check_pair(own, (model.info(), &*codec))?;
                 model
             }
-            Vocabulary::Intersection => {
-                let target = (target.model.info(), &*target.codec);
-                Box::new(TranslatedModel::new(target, (model, codec))?)
+            Vocabulary::Intersection if !equal => {
+                Box::new(TranslatedModel::new(own, (model, codec))?)
+            }
+            // In equal tokenizers, a text keeps the tokens that it has.
+            Vocabulary::Prefix | Vocabulary::Intersection => {
+                Box::new(TranslatedModel::prefix(own, (model, codec))?)
             }
         };
         Ok(Self { draft: Some(draft), ..self })

@@ -170,6 +170,7 @@ impl<'a> Passes<'a> {
             chance,
             clock,
             forwards: 0,
+            full: false,
             desk: None,
         };
         let draft = slot.drafter.propose(&mut round).at_once()?;

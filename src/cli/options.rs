@@ -70,7 +70,8 @@ pub(super) struct ModelArgs {
     /// table for toy:NAME. For any other target, drafters that need a model need this option.
     #[arg(long, value_name = "NAME|PATH")]
     pub draft: Option<String>,
-    /// The draft model's vocabulary: the same as the target's, or the intersection of both
+    /// The draft model's vocabulary: the same as the target's, a prefix of it or the reverse, or
+    /// the intersection of both
     #[arg(
         long,
         value_name = "NAME",
@@ -195,7 +196,8 @@ impl PromptArgs {
         let system = self.system.iter().map(|text| ChatMessage::new("system", text));
         let messages = system.chain([ChatMessage::new("user", text)]).collect();
         let today = self.chat_date.unwrap_or_else(today);
-        Ok(codec.encode_chat(&Conversation { messages, today: Some(today) })?)
+        let conversation = Conversation { messages, today: Some(today), ..Conversation::default() };
+        Ok(codec.encode_chat(&conversation)?)
     }
 }
 

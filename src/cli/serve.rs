@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use super::method::MethodArgs;
-use super::models::open_pair;
+use super::models::{open_pair, say_note};
 use super::options::{ModelArgs, count, named};
 use super::sampling::SamplingArgs;
 use crate::exactness::mutants::Mutant;
@@ -124,6 +124,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     args.server.check()?;
     let needs_draft = spec.needs_draft_model() || mutant.is_some();
     let (pair, (name, _)) = open_pair(&args.models, false, needs_draft)?;
+    say_note(pair.target.model.info());
     let settings = ServeSettings {
         address: SocketAddr::new(args.server.host, args.server.port),
         model: args.server.served_model_name.clone().unwrap_or(name),

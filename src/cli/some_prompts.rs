@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::options::count;
 use crate::distribution::Token;
-use crate::model::{Catalog, ChatMessage, Codec, Conversation, LanguageModel};
+use crate::model::{Catalog, Codec, Conversation, LanguageModel};
 use crate::pair::Pair;
 use crate::prompt::{self, Question};
 use crate::recording::TapePrompt;
@@ -93,11 +93,10 @@ impl SomePrompts {
 
 /// The tokens of the first turn of a question.
 fn encoded(question: &Question, codec: &dyn Codec, chat: bool) -> Result<Vec<Token>> {
-    let turn = question.asked.turns.first().map(String::as_str).unwrap_or_default();
+    let asked = &question.asked;
     if !chat {
-        return Ok(codec.encode(turn)?);
+        return Ok(codec.encode(asked.alone()?)?);
     }
-    let mut messages = question.asked.opening.clone();
-    messages.push(ChatMessage::new("user", turn));
-    Ok(codec.encode_chat(&Conversation { messages, today: None })?)
+    let (messages, tools) = (asked.messages(None), asked.tools.clone());
+    Ok(codec.encode_chat(&Conversation { messages, tools, today: None })?)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use super::models::start_threads;
+use super::models::{say_note, start_threads};
 use crate::draft::Texts;
 use crate::experiment::{Experiment, Frozen, Material, Spec, freeze};
 use crate::input::read_text;
@@ -120,6 +120,7 @@ pub(super) fn prepare(path: &Path, overrides: &OverrideArgs) -> Result<Ready> {
     let prompts = read_prompts(&catalog, spec).with_context(place)?;
     let source = |name: &str, role| Ok(catalog.model(name)?.with(spec.settings(role)));
     let target = source(&spec.target, Role::Target).and_then(Pair::load).context("target")?;
+    say_note(target.target.model.info());
     let pair = match &spec.draft {
         Some(name) => {
             let draft = source(name, Role::Draft);

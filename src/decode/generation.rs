@@ -241,12 +241,14 @@ impl<'a> Generation<'a> {
             chance,
             clock,
             forwards: 0,
+            full: false,
             desk,
         };
         let (drafter, begin) = (&mut self.method.drafter, self.tokens.len());
         Pausing::new(async move {
             let draft = drafter.propose(&mut round).await?;
-            Ok(Proposal { forwards: round.forwards, draft: draft.at(begin) })
+            let full = round.full && draft.is_empty();
+            Ok(Proposal { forwards: round.forwards, full, draft: draft.at(begin) })
         })
     }
 

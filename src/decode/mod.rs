@@ -65,6 +65,8 @@ pub struct Totals {
     pub target_forwards: usize,
     /// Number of passes of the drafter's model, without prefill.
     pub draft_forwards: usize,
+    /// Number of rounds without a draft because the context of the drafter's model was full.
+    pub draft_context_full: usize,
     /// Time of the prefill of draft model and target.
     pub prefill: Duration,
     /// Time of all rounds.

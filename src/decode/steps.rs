@@ -12,6 +12,8 @@ pub struct Proposal {
     pub draft: Draft,
     /// Number of passes of the drafter's model.
     pub forwards: usize,
+    /// Whether it is empty because the context of the drafter's model is full.
+    pub full: bool,
 }
 
 /// The target's evaluation of a draft.

@@ -201,6 +201,7 @@ impl<'a> Lane<'_, 'a> {
         self.observer.text(self.generation.take_text());
         self.totals.target_forwards += 1;
         self.totals.draft_forwards += proposal.forwards;
+        self.totals.draft_context_full += usize::from(proposal.full);
         self.totals.decode += times.total();
         self.totals.share += times.share(outcome.batch).total();
         Ok(())

@@ -120,6 +120,8 @@ pub struct Round<'a, 'r> {
     pub clock: &'r dyn Clock,
     /// Number of passes of the drafter's model so far.
     pub forwards: usize,
+    /// Whether the context of the drafter's model had no room for a token.
+    pub full: bool,
     /// The desk for passes that other sequences may share; without it, each pass runs at once.
     pub desk: Option<&'r PassDesk<'a>>,
 }

@@ -69,12 +69,23 @@ impl<'a> Reader<'a> {
         let Some((_, head)) = prompt.split_last().filter(|(_, head)| !head.is_empty()) else {
             return Ok(());
         };
+        // A prompt that does not fit is never drafted after.
+        if head.len() > self.model.info().context_length {
+            return Ok(());
+        }
         let draft = Draft::empty(self.model.info().vocab);
         let session = &mut *self.session.borrow_mut();
         let work = Work { session, context: head, draft: &draft, want: Want::Nothing };
         let computed = evaluate_one(self.model, work)?.computed;
         clock.forward(Who::Draft, computed);
         Ok(())
+    }
+
+    /// Limits the depth of a draft to what the model's context has room for.
+    pub(super) fn limit(&self, round: &mut Round<'a, '_>) {
+        let room = (self.model.info().context_length + 1).saturating_sub(round.context.len());
+        round.full = room == 0 && round.limit > 0;
+        round.limit = round.limit.min(room);
     }
 
     /// The model's predictions at these rows, from one pass.

@@ -269,7 +269,14 @@ fn searched(
         text: search.text(&best.tokens, setup.codec)?,
         tokens: best.tokens,
         stop_reason: Some(best.reason),
-        totals: Totals { target_forwards, draft_forwards, prefill, decode, share: decode },
+        totals: Totals {
+            target_forwards,
+            draft_forwards,
+            prefill,
+            decode,
+            share: decode,
+            ..Totals::default()
+        },
         beam: Some(BeamRow { log_prob: best.log_prob, score: best.score, steps, rows }),
         rounds: Vec::new(),
         positions: Vec::new(),

@@ -66,8 +66,8 @@ pub(super) const KEYS: &[Key] = &[
         "vocabulary",
         KeyKind::Name(|| Vocabulary::ALL.map(Vocabulary::name).to_vec()),
         Some("\"same\""),
-        "tokens that the draft model proposes: `same` as the target's, or the `intersection` of \
-         two vocabularies ([vocabularies.md](vocabularies.md))",
+        "tokens that the draft model proposes: `same` as the target's, those of a vocabulary that is \
+         a `prefix` of the other, or the `intersection` of both ([vocabularies.md](vocabularies.md))",
     ),
     key("prompts", KeyKind::Texts, None, "names of sets in `configs/prompts`, or paths"),
     optional("prompts_limit", 1_000_000, "all", "number of prompts that the seed chooses from all"),

@@ -20,7 +20,7 @@ use crate::distribution::Token;
 use crate::draft::Tools;
 use crate::error::Error;
 use crate::model::{ChatDate, ChatMessage, Conversation};
-use crate::prompt::Question;
+use crate::prompt::{Asked, Question};
 use crate::sampling::SamplingParams;
 
 /// How questions become prompts.
@@ -74,32 +74,24 @@ impl<'a> Script<'a> {
     /// If it cannot be encoded, or only as a conversation.
     pub(super) fn encode_first(&self, question: &Question) -> Result<Vec<Token>, Error> {
         if self.spec.chat {
-            return self.encode(self.opening(question));
+            return self.encode(&question.asked, self.opening(question));
         }
-        if !question.asked.opening.is_empty() {
-            return Err(Error::setting("there are messages before the prompt: set chat = true"));
-        }
-        self.material.codec.encode(&self.first(question).text)
+        self.material.codec.encode(question.asked.alone()?)
     }
 
-    /// What the tokenizer puts before every text. A tokenizer that puts nothing there cannot
-    /// encode an empty text.
+    /// What the tokenizer puts before every text.
     pub(super) fn head(&self) -> Vec<Token> {
-        self.material.codec.encode("").unwrap_or_default()
+        self.material.codec.head()
     }
 
     /// The messages up to the first turn.
     fn opening(&self, question: &Question) -> Vec<ChatMessage> {
-        let opening = &question.asked.opening;
-        let own = opening.iter().any(|message| message.role == "system");
-        let system = self.spec.system.iter().filter(|_| !own);
-        let system = system.map(|text| ChatMessage::new("system", text));
-        let first = question.asked.turns.first().map(|text| ChatMessage::new("user", text));
-        system.chain(opening.iter().cloned()).chain(first).collect()
+        question.asked.messages(self.spec.system.as_deref())
     }
 
-    fn encode(&self, messages: Vec<ChatMessage>) -> Result<Vec<Token>, Error> {
-        self.material.codec.encode_chat(&Conversation { messages, today: self.today })
+    fn encode(&self, asked: &Asked, messages: Vec<ChatMessage>) -> Result<Vec<Token>, Error> {
+        let conversation = Conversation { messages, tools: asked.tools.clone(), today: self.today };
+        self.material.codec.encode_chat(&conversation)
     }
 
     /// Adds the further turns of the chosen questions, each after the turn before it, and
@@ -134,7 +126,7 @@ impl<'a> Script<'a> {
                     .push(ChatMessage::new("assistant", self.answer(&tokens).with_context(place)?));
                 messages.push(ChatMessage::new("user", turn));
                 progress.advance("");
-                tokens = self.encode(messages.clone()).with_context(place)?;
+                tokens = self.encode(&question.asked, messages.clone()).with_context(place)?;
                 if tokens.len() > room.before(self.spec.max_tokens) {
                     long.push((id, tokens.len()));
                     break;

@@ -1,11 +1,13 @@
 //! Reads files that users name, up to a maximum size, and files embedded in the program.
 
+mod foreign;
 mod opened;
 mod shipped;
 
 use std::io::{self, Read};
 use std::path::Path;
 
+pub(crate) use self::foreign::foreign;
 pub(crate) use self::opened::{OpenedFile, Stamp, open_stream};
 #[cfg(feature = "harness")]
 pub(crate) use self::opened::{names_descriptor, not_regular, open_file};

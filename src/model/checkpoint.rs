@@ -28,6 +28,8 @@ pub(super) struct Checkpoint {
     pub eos: Vec<Token>,
     /// Ids below `vocab` that the tokenizer does not use.
     pub unused: Vec<Token>,
+    /// What a user should know about its tokens.
+    pub notes: Vec<String>,
     /// See [`ModelInfo::tokenizer_sha256`].
     pub tokenizer_sha256: String,
 }
@@ -121,7 +123,8 @@ impl Checkpoint {
         let cache = format!("keys and values in {}", cache_dtype.name());
         let cache = (!cache_dtype.is_f32()).then_some(cache);
         let notes = [self.note_on_rows(dtype), cache, self.note_on_positions()];
-        let notes = notes.into_iter().flatten().collect::<Vec<_>>();
+        let notes = notes.into_iter().flatten().chain(self.notes.iter().cloned());
+        let notes = notes.collect::<Vec<_>>();
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 

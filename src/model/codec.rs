@@ -40,6 +40,11 @@ pub trait Codec: std::fmt::Debug + Send + Sync {
     /// beginning-of-text token.
     fn encode(&self, text: &str) -> Result<Vec<Token>, Error>;
 
+    /// What it puts before every text. The token that stands for an empty text is not part of it.
+    fn head(&self) -> Vec<Token> {
+        self.encode("").unwrap_or_default()
+    }
+
     /// A string in the text that names a control token but is encoded as plain text.
     fn control_string(&self, _text: &str) -> Option<String> {
         None

@@ -70,7 +70,7 @@ pub use chat::{
     render_chat,
 };
 pub use codec::{Codec, Letters, Spelling, Words};
-pub use conversation::{ChatMessage, Conversation};
+pub use conversation::{ChatMessage, Conversation, read_tools};
 pub use date::ChatDate;
 #[cfg(feature = "engine")]
 pub use ggml_vocabulary::GgmlVocabulary;
@@ -97,7 +97,7 @@ pub use summary::ModelSummary;
 #[cfg(feature = "engine")]
 pub use threads::{Threads, set_threads};
 pub use toy::{Toy, ToyPair, hex};
-pub use vocabulary::{SharedVocabulary, TranslatedModel, Vocabulary};
+pub use vocabulary::{SharedVocabulary, TranslatedModel, Vocabulary, check_pair};
 
 use crate::distribution::Token;
 use crate::error::Error;
@@ -241,31 +241,6 @@ pub struct ModelInfo {
     pub row_invariant: bool,
     /// What else a user should know about how it is stored.
     pub note: Option<String>,
-}
-
-/// What helps if a draft model has another vocabulary.
-const OTHERWISE: &str = "vocabulary = \"intersection\" drafts the tokens that both have";
-
-/// Checks that a draft model may propose its tokens to a target as they are.
-///
-/// # Errors
-/// If their vocabularies differ.
-pub fn check_pair(target: &ModelInfo, draft: &ModelInfo) -> Result<(), Error> {
-    if target.vocab != draft.vocab {
-        return Err(Error::input(format!(
-            "target {} has {} tokens and draft {} has {}: they must share one vocabulary; \
-             {OTHERWISE}",
-            target.name, target.vocab, draft.name, draft.vocab
-        )));
-    }
-    if target.tokenizer_sha256 != draft.tokenizer_sha256 {
-        return Err(Error::input(format!(
-            "target {} and draft {} have different tokenizers: the same number would stand for \
-             different tokens; {OTHERWISE}",
-            target.name, draft.name
-        )));
-    }
-    Ok(())
 }
 
 /// Evaluates a single sequence.

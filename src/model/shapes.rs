@@ -133,6 +133,7 @@ impl ModelShape {
             config,
             eos: Vec::new(),
             unused: Vec::new(),
+            notes: Vec::new(),
             tokenizer_sha256: "none".to_owned(),
         };
         checkpoint.build(settings, &self)

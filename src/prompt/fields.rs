@@ -1,7 +1,9 @@
 //! Values of rows.
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, bail};
 use serde_json::{Map, Value};
+
+use crate::model::{ChatMessage, read_tools};
 
 /// The longest allowed id or category in characters; both appear in every row.
 const MOST_CHARACTERS: usize = 200;
@@ -13,6 +15,22 @@ pub(super) fn text(row: &Map<String, Value>, key: &str) -> Result<String> {
         Some(_) => bail!("\"{key}\" is not a text"),
         None => bail!("there is no \"{key}\""),
     }
+}
+
+/// A text that a row may have; empty if it has none.
+pub(super) fn optional(row: &Map<String, Value>, key: &str) -> Result<String> {
+    if row.get(key).is_none_or(Value::is_null) { Ok(String::new()) } else { text(row, key) }
+}
+
+/// The tools of a row.
+pub(super) fn tools(row: &Map<String, Value>) -> Result<Vec<Value>> {
+    read_tools(row.get("tools")).map_err(Error::msg)
+}
+
+/// The message of the system under a key, if it says anything.
+pub(super) fn system(row: &Map<String, Value>, key: &str) -> Result<Vec<ChatMessage>> {
+    let text = optional(row, key)?;
+    Ok((!text.is_empty()).then(|| ChatMessage::new("system", text)).into_iter().collect())
 }
 
 /// An id or a category: a text of one line, or an integer.

@@ -28,11 +28,13 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 pub fn read(file: &Path) -> Result<Vec<Question>> {
     let text = unpacked(file)?;
     let (set, kind) = named(file);
+    let mut left_out = Vec::new();
+    let mut rows = PromptRows { file, set: &set, left_out: &mut left_out };
     let mut questions = match kind.as_str() {
-        "txt" | "md" => vec![plain(&text, set)],
-        "json" if text.trim_start().starts_with('[') => list(file, &text, &set)?,
-        "json" => lines(file, &text, &set, "a list of objects, or one object per line")?,
-        _ => lines(file, &text, &set, "one object per line")?,
+        "txt" | "md" => vec![plain(&text, set.clone())],
+        "json" if text.trim_start().starts_with('[') => rows.list(&text)?,
+        "json" => rows.lines(&text, "a list of objects, or one object per line")?,
+        _ => rows.lines(&text, "one object per line")?,
     };
     let rows = questions.len();
     questions.retain(|question| !question.asked.turns.is_empty());
@@ -45,7 +47,24 @@ pub fn read(file: &Path) -> Result<Vec<Question>> {
             terminal::say(format_args!("note: {}: {n} of {rows} rows ask nothing", file.display()))
         }
     }
+    left_out.sort_unstable();
+    for same in left_out.chunk_by(|a, b| a == b) {
+        terminal::say(format_args!(
+            "note: {}: \"{}\" of {} of {rows} rows is left out: docs/prompts.md lists what is read",
+            file.display(),
+            same[0],
+            same.len()
+        ));
+    }
     Ok(questions)
+}
+
+/// The rows of a file.
+struct PromptRows<'a> {
+    file: &'a Path,
+    set: &'a str,
+    /// The keys of context that was not read, once for each row.
+    left_out: &'a mut Vec<&'static str>,
 }
 
 /// The text of a file, unpacked if it is compressed.
@@ -78,28 +97,42 @@ fn plain(text: &str, set: String) -> Question {
     Question { id: set.clone(), category: set, asked: Asked::once(text) }
 }
 
-/// One object per line; `expected` is what a file of this kind holds.
-fn lines(file: &Path, text: &str, set: &str, expected: &str) -> Result<Vec<Question>> {
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let questions = lines.map(|(i, line)| {
-        let row = serde_json::from_str(line).map_err(|error| {
-            anyhow!("{}: expected is {expected}, {{\"prompt\": …}}", unreadable(&error))
+impl PromptRows<'_> {
+    /// One object per line; `expected` is what a file of this kind holds.
+    fn lines(&mut self, text: &str, expected: &str) -> Result<Vec<Question>> {
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let questions = lines.map(|(i, line)| {
+            let row = serde_json::from_str(line).map_err(|error| {
+                anyhow!("{}: expected is {expected}, {{\"prompt\": …}}", unreadable(&error))
+            });
+            let question = row.and_then(|row| self.question(row, i + 1));
+            question.with_context(|| format!("{} line {}", self.file.display(), i + 1))
         });
-        let question = row.and_then(|row| question(row, set, i + 1));
-        question.with_context(|| format!("{} line {}", file.display(), i + 1))
-    });
-    questions.collect()
-}
+        questions.collect()
+    }
 
-fn list(file: &Path, text: &str, set: &str) -> Result<Vec<Question>> {
-    let rows = serde_json::from_str::<Vec<Value>>(text).map_err(|error| {
-        anyhow!("{} line {}: {}", file.display(), error.line(), unreadable(&error))
-    })?;
-    let questions = rows.into_iter().enumerate().map(|(i, row)| {
-        let question = question(row, set, i + 1);
-        question.with_context(|| format!("{} entry {}", file.display(), i + 1))
-    });
-    questions.collect()
+    fn list(&mut self, text: &str) -> Result<Vec<Question>> {
+        let file = self.file;
+        let rows = serde_json::from_str::<Vec<Value>>(text).map_err(|error| {
+            anyhow!("{} line {}: {}", file.display(), error.line(), unreadable(&error))
+        })?;
+        let questions = rows.into_iter().enumerate().map(|(i, row)| {
+            let question = self.question(row, i + 1);
+            question.with_context(|| format!("{} entry {}", file.display(), i + 1))
+        });
+        questions.collect()
+    }
+
+    fn question(&mut self, row: Value, number: usize) -> Result<Question> {
+        let Value::Object(row) = row else {
+            bail!("not an object: write {{\"prompt\": …}}");
+        };
+        let own = (IDS[0], &Value::String(format!("{}-{number}", self.set)));
+        let (key, id) = IDS.iter().find_map(|key| Some((*key, row.get(*key)?))).unwrap_or(own);
+        let category = row.get(CATEGORY).cloned().unwrap_or_else(|| self.set.into());
+        let (id, category) = (name(key, id)?, name(CATEGORY, &category)?);
+        Ok(Question { id, category, asked: asked(&row, self.left_out)? })
+    }
 }
 
 /// What is wrong with a text that a parser refuses, and in which column.
@@ -113,15 +146,4 @@ fn unreadable(error: &serde_json::Error) -> String {
     } else {
         format!("not JSON at column {column}")
     }
-}
-
-fn question(row: Value, set: &str, number: usize) -> Result<Question> {
-    let Value::Object(row) = row else {
-        bail!("not an object: write {{\"prompt\": …}}");
-    };
-    let own = (IDS[0], &Value::String(format!("{set}-{number}")));
-    let (key, id) = IDS.iter().find_map(|key| Some((*key, row.get(*key)?))).unwrap_or(own);
-    let category = row.get(CATEGORY).cloned().unwrap_or_else(|| set.into());
-    let (id, category) = (name(key, id)?, name(CATEGORY, &category)?);
-    Ok(Question { id, category, asked: asked(&row)? })
 }

@@ -7,5 +7,6 @@ pub(super) const FORMAT: PromptFormat = PromptFormat {
     name: "GSM8K",
     key: "question",
     summary: "`question`",
+    context: &[],
     read: |row| Ok(Asked::once(text(row, "question")?)),
 };

@@ -7,5 +7,6 @@ pub(super) const FORMAT: PromptFormat = PromptFormat {
     name: "HumanEval",
     key: "entry_point",
     summary: "`prompt`",
+    context: &[],
     read: |row| Ok(Asked::once(text(row, "prompt")?)),
 };

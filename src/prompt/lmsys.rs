@@ -11,6 +11,7 @@ pub(super) const FORMAT: PromptFormat = PromptFormat {
     name: "LMSYS-Chat-1M and WildChat",
     key: "conversation",
     summary: "what `user` says in `conversation`, one turn after the other",
+    context: &[],
     read,
 };
 
@@ -18,7 +19,7 @@ fn read(row: &Map<String, Value>) -> Result<Asked> {
     let mut asked = Asked::default();
     for message in all(row, FORMAT.key)? {
         match message.role.as_str() {
-            "user" => asked.turns.push(message.content),
+            "user" => asked.turns.push(message.content().to_owned()),
             "system" => asked.opening.push(message),
             _ => {}
         }

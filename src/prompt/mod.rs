@@ -11,6 +11,7 @@ mod gsm8k;
 mod human_eval;
 mod lmsys;
 mod messages;
+mod open_orca;
 mod plain;
 mod share_gpt;
 mod spec_bench;
@@ -19,6 +20,7 @@ use anyhow::{Result, bail};
 use serde_json::{Map, Value};
 
 pub use self::file::read;
+use crate::error::Error;
 use crate::model::ChatMessage;
 use crate::registry::nearest;
 
@@ -51,12 +53,36 @@ pub struct Asked {
     pub opening: Vec<ChatMessage>,
     /// The turns, never empty: texts of the user, each of which the model is to answer.
     pub turns: Vec<String>,
+    /// The tools that the model may call, as JSON schemas.
+    pub tools: Vec<Value>,
 }
 
 impl Asked {
     /// One text.
     pub fn once(text: impl Into<String>) -> Self {
-        Self { opening: Vec::new(), turns: vec![text.into()] }
+        Self { turns: vec![text.into()], ..Self::default() }
+    }
+
+    /// The first turn as a text without a conversation around it.
+    ///
+    /// # Errors
+    /// If something belongs to it that only a conversation holds.
+    pub fn alone(&self) -> Result<&str, Error> {
+        let lost = match (self.opening.is_empty(), self.tools.is_empty()) {
+            (true, true) => return Ok(self.turns.first().map_or("", String::as_str)),
+            (false, _) => "messages before the prompt",
+            (true, false) => "tools for the prompt",
+        };
+        Err(Error::setting(format!("there are {lost}: set chat = true, or use --chat")))
+    }
+
+    /// The messages up to the first turn. `system` is for conversations without a message of the
+    /// system.
+    pub fn messages(&self, system: Option<&str>) -> Vec<ChatMessage> {
+        let own = self.opening.iter().any(|message| message.role == "system");
+        let system = system.filter(|_| !own).map(|text| ChatMessage::new("system", text));
+        let first = self.turns.first().map(|text| ChatMessage::new("user", text));
+        system.into_iter().chain(self.opening.iter().cloned()).chain(first).collect()
     }
 }
 
@@ -69,6 +95,8 @@ pub struct PromptFormat {
     pub key: &'static str,
     /// What is taken from them, in a few words.
     pub summary: &'static str,
+    /// Which of [`CONTEXT`] are taken, too.
+    pub context: &'static [&'static str],
     read: fn(&Map<String, Value>) -> Result<Asked>,
 }
 
@@ -81,12 +109,30 @@ pub const FORMATS: &[PromptFormat] = &[
     human_eval::FORMAT,
     plain::FORMAT,
     alpaca::FORMAT,
+    open_orca::FORMAT,
     gsm8k::FORMAT,
 ];
 
-/// What a row asks.
-fn asked(row: &Map<String, Value>) -> Result<Asked> {
+/// The keys under which rows of some format have what belongs to a prompt.
+const CONTEXT: [&str; 9] = [
+    "system",
+    "system_prompt",
+    "context",
+    "input",
+    "tools",
+    "functions",
+    "documents",
+    "history",
+    "reasoning_content",
+];
+
+/// What a row asks. The keys of what it has beyond that are added to `left_out`.
+fn asked(row: &Map<String, Value>, left_out: &mut Vec<&'static str>) -> Result<Asked> {
     if let Some(format) = FORMATS.iter().find(|format| row.contains_key(format.key)) {
+        let taken = |key: &&str| *key == format.key || format.context.contains(key);
+        let empty = [Value::Null, "".into(), Value::Array(Vec::new())];
+        let says = |key: &&str| row.get(*key).is_some_and(|value| !empty.contains(value));
+        left_out.extend(CONTEXT.into_iter().filter(|key| !taken(key) && says(key)));
         return (format.read)(row);
     }
     let keys = FORMATS.iter().map(|format| format.key);

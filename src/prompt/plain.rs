@@ -7,5 +7,6 @@ pub(super) const FORMAT: PromptFormat = PromptFormat {
     name: "specdec",
     key: "prompt",
     summary: "`prompt`",
+    context: &[],
     read: |row| Ok(Asked::once(text(row, "prompt")?)),
 };

@@ -4,20 +4,22 @@
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
 
-use super::fields::text;
+use super::fields::{system, text, tools};
 use super::{Asked, PromptFormat};
 use crate::model::ChatMessage;
 
 pub(super) const FORMAT: PromptFormat = PromptFormat {
     name: "ShareGPT",
     key: "conversations",
-    summary: "what `human` says in `conversations`, one turn after the other",
+    summary: "what `human` says in `conversations`, one turn after the other, with `system` and `tools`",
+    context: &["system", "tools"],
     read,
 };
 
 fn read(row: &Map<String, Value>) -> Result<Asked> {
     let entries = row["conversations"].as_array().context("\"conversations\" is not a list")?;
-    let mut asked = Asked::default();
+    let mut asked =
+        Asked { opening: system(row, "system")?, tools: tools(row)?, ..Asked::default() };
     for (i, entry) in entries.iter().enumerate() {
         add(entry, &mut asked).with_context(|| format!("\"conversations\", number {}", i + 1))?;
     }

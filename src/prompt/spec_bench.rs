@@ -10,6 +10,7 @@ pub(super) const FORMAT: PromptFormat = PromptFormat {
     name: "Spec-Bench and MT-Bench",
     key: "turns",
     summary: "`turns`, one after the other",
+    context: &[],
     read,
 };
 
@@ -19,5 +20,5 @@ fn read(row: &Map<String, Value>) -> Result<Asked> {
         turns.iter().map(|turn| turn.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()
     });
     let turns = texts.context("\"turns\" is not a list of at least one text")?;
-    Ok(Asked { opening: Vec::new(), turns })
+    Ok(Asked { turns, ..Asked::default() })
 }

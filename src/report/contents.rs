@@ -76,7 +76,7 @@ fn run(results: &Results) -> DocBlock {
     let draft = plan.draft.as_ref();
     let of = |draft: &PlannedModel| match draft.vocabulary {
         Vocabulary::Same => "",
-        Vocabulary::Intersection => " for the tokens in common",
+        Vocabulary::Prefix | Vocabulary::Intersection => " for the tokens in common",
     };
     let draft = draft.map_or_else(Vec::new, |d| {
         let how = format!(" in {}{}", d.dtype, of(d));

@@ -1,6 +1,5 @@
 //! `POST /v1/chat/completions`.
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::ServeLimits;
@@ -11,34 +10,6 @@ use super::response::{ClientRequest, RequestKind};
 use crate::model::ChatMessage;
 
 const MOST_MESSAGES: usize = 1024;
-
-#[derive(Debug, Deserialize)]
-struct SentMessage {
-    role: String,
-    content: SentContent,
-}
-
-/// Its content: a string, or parts.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum SentContent {
-    Text(String),
-    Parts(Vec<SentPart>),
-}
-
-/// A part of a message; no other type than text is known here.
-#[derive(Debug, Deserialize)]
-struct SentPart {
-    #[serde(rename = "type")]
-    kind: PartKind,
-    text: String,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum PartKind {
-    Text,
-}
 
 pub(super) fn read(mut fields: Fields, limits: &ServeLimits) -> Result<ClientRequest, ApiError> {
     let mut options = fields.options(limits)?;
@@ -51,27 +22,12 @@ pub(super) fn read(mut fields: Fields, limits: &ServeLimits) -> Result<ClientReq
     } else if let Some(top) = top {
         return Err(refused("top_logprobs", &top.into(), "none without \"logprobs\": true"));
     }
-    let allowed = "a list of up to 1024 messages with role and content, which is text";
+    let allowed = "a list of 1 to 1024 messages with role and content, which is text";
     let sent = fields.take::<Value>("messages", allowed)?.unwrap_or_default();
-    let messages = serde_json::from_value::<Vec<SentMessage>>(sent.clone());
-    let messages = messages.map_err(|_| refused("messages", &sent, allowed))?;
-    if messages.is_empty() || messages.len() > MOST_MESSAGES {
+    if !sent.as_array().is_some_and(|sent| (1..=MOST_MESSAGES).contains(&sent.len())) {
         return Err(refused("messages", &sent, allowed));
     }
-    let messages = messages.into_iter().map(|SentMessage { role, content }| {
-        let text = match content {
-            SentContent::Text(text) => text,
-            SentContent::Parts(parts) => parts.into_iter().map(SentPart::into_text).collect(),
-        };
-        ChatMessage::new(&role, &text)
-    });
-    let prompt = SentPrompt::Chat(messages.collect());
+    let messages = ChatMessage::read_all("messages", &sent).map_err(ApiError::bad)?;
+    let prompt = SentPrompt::Chat(messages);
     ClientRequest::new(RequestKind::Chat, vec![prompt], options, fields)
-}
-
-impl SentPart {
-    fn into_text(self) -> String {
-        let PartKind::Text = self.kind;
-        self.text
-    }
 }

@@ -25,6 +25,7 @@ pub(super) struct Meters {
     drafts: Counter,
     draft_tokens: Counter,
     accepted: Counter,
+    without_room: Counter,
     accepted_per_pos: Family<PositionLabel, Counter>,
     pub(super) pulse: Arc<Pulse>,
 }
@@ -58,6 +59,11 @@ impl Meters {
             ("spec_decode_num_drafts", "Rounds", &meters.drafts),
             ("spec_decode_num_draft_tokens", "Drafted tokens", &meters.draft_tokens),
             ("spec_decode_num_accepted_tokens", "Accepted drafted tokens", &meters.accepted),
+            (
+                "draft_context_full",
+                "Rounds without a draft because the context of the draft model was full",
+                &meters.without_room,
+            ),
         ] {
             registry.register(name, help, counter.clone());
         }
@@ -91,6 +97,11 @@ impl Meters {
         for position in accepted.iter().flat_map(|&accepted| 0..accepted as u32) {
             self.accepted_per_pos.get_or_create(&PositionLabel { position }).inc();
         }
+    }
+
+    /// Rounds of a completion have had no draft because the draft model's context was full.
+    pub(super) fn without_room(&self, rounds: usize) {
+        self.without_room.inc_by(rounds as u64);
     }
 
     /// How many completions run and wait.

@@ -63,7 +63,7 @@ fn tokens(codec: &dyn Codec, prompt: SentPrompt) -> Result<ReadPrompt, Error> {
         }
         SentPrompt::Tokens(tokens) => tokens,
         SentPrompt::Chat(messages) => {
-            let conversation = Conversation { messages, today: None };
+            let conversation = Conversation { messages, ..Conversation::default() };
             // Without a template, or with one that refuses these roles, the request is wrong;
             // the client must not see where the model's files lie.
             codec.encode_chat(&conversation).map_err(|error| match error {

@@ -145,6 +145,7 @@ impl<'m> RunningCompletion<'m> {
     fn count(&self) {
         let tokens = self.generation.new_tokens().len();
         self.meters.ended(tokens, &self.observer.speculation);
+        self.meters.without_room(self.totals.draft_context_full);
     }
 
     /// The end of the completion, if it has ended.

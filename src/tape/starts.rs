@@ -45,6 +45,7 @@ pub fn draft_starts(
             chance: &mut following,
             clock: &clock,
             forwards: 0,
+            full: false,
             desk: None,
         };
         let draft = method.drafter.propose(&mut round).at_once()?;

@@ -68,6 +68,7 @@ impl<'a> Asking<'a> {
             chance,
             clock: &self.clock,
             forwards: 0,
+            full: false,
             desk: None,
         };
         let start = self.clock.now();

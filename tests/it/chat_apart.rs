@@ -5,8 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rand::RngExt;
+use serde_json::{Value, json};
 use specdec::distribution::Token;
-use specdec::model::{ChatMessage, Codec, Conversation, GgmlVocabulary};
+use specdec::model::{ChatMessage, ChatTemplate, Codec, Conversation, GgmlVocabulary};
 
 use crate::fixtures::seeded;
 use crate::ggml_support::{CONTROL, NORMAL, USER_DEFINED, add, ids};
@@ -79,7 +80,7 @@ fn codec(vocabulary: &GgmlVocabulary) -> Arc<dyn Codec> {
 fn conversation(contents: &[&str]) -> Conversation {
     let roles = ["user", "assistant"].iter().cycle();
     let messages = contents.iter().zip(roles).map(|(text, role)| ChatMessage::new(role, *text));
-    Conversation { messages: messages.collect(), today: None }
+    Conversation { messages: messages.collect(), ..Conversation::default() }
 }
 
 /// The control tokens among some tokens, by name.
@@ -129,6 +130,73 @@ fn the_tokens_are_those_of_the_rendered_text() {
     let tokens = special.encode_chat(&conversation(&["a</s>", "<tool>"])).unwrap();
     let names = ["<s>", "<|im_start|>", "a", "</s>", "<|im_start|>", "<tool>", "</s>"];
     assert_eq!(tokens, names.map(|name| id[name]), "special_tokens allows them");
+}
+
+/// Templates that write what messages have besides a content, and tools.
+const CALLING: &[&str] = &[
+    "{{ tools | tojson }}{% for m in messages %}<|im_start|>{{ m.reasoning_content }}{{ m.content \
+     }}{% for c in m.tool_calls %}{{ c | tojson }}{% endfor %}{{ m.tool_call_id }}<|im_end|>{% endfor %}",
+    "{% for t in tools %}{{ t.function.name | upper }}{{ t.function.description }}{% endfor %}\
+     {% for m in messages %}{% for c in m.tool_calls %}{% if c.type == 'function' %}<s>{{ \
+     c.function.arguments.split('</think>')[0] }}</s>{% endif %}{% endfor %}{% endfor %}<s>",
+];
+
+/// Catches: fields of messages and tools in which a string becomes a control token.
+#[test]
+fn tools_and_calls_write_no_control_tokens() {
+    for template in CALLING {
+        let vocabulary = vocabulary(template);
+        let codec = codec(&vocabulary);
+        let said = |text: &str| {
+            let call = json!({"type": "function", "function": {"name": text, "arguments": text}});
+            let message = json!({
+                "role": "assistant", "content": null, "reasoning_content": text,
+                "tool_calls": [call], "tool_call_id": text,
+            });
+            let tool = json!({"function": {"name": "x", "description": text}});
+            let messages = vec![ChatMessage::read(&message).unwrap()];
+            let chat = Conversation { messages, tools: vec![tool], ..Conversation::default() };
+            codec.encode_chat(&chat).unwrap()
+        };
+        let own = controls_in(&vocabulary, &said("harmless"));
+        for hostile in ["</s>", "a<|im_end|>b", "<s><|user|>", "<</s>s>"] {
+            let tokens = said(hostile);
+            assert_eq!(controls_in(&vocabulary, &tokens), own, "{template} with {hostile:?}");
+        }
+    }
+}
+
+/// Catches: keys, which a template may write as well, and which are never hidden.
+#[test]
+fn a_control_token_in_a_key_is_refused() {
+    let vocabulary = vocabulary(CALLING[0]);
+    let tool = json!({"function": {"parameters": {"a</s>": 1}}});
+    let chat = Conversation { tools: vec![tool], ..conversation(&["fine"]) };
+    let error = codec(&vocabulary).encode_chat(&chat).unwrap_err().to_string();
+    assert!(error.contains("a key in the conversation contains \"</s>\""), "{error}");
+}
+
+/// Catches: values that differ from those of `apply_chat_template(messages, tools=tools)`.
+#[test]
+fn tools_and_calls_are_passed_as_transformers_passes_them() {
+    let template = "{{ tools | tojson }}{{ messages | tojson }}";
+    let messages = json!([
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": null, "tool_calls": [{"function": {"arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "1", "content": "12"},
+    ]);
+    let tools = vec![json!({"type": "function", "function": {"name": "f"}})];
+    let read = ChatMessage::read_all("messages", &messages).unwrap();
+    let chat = Conversation { messages: read, tools: tools.clone(), ..Conversation::default() };
+    let template = ChatTemplate::new("t".as_ref(), template, serde_json::Map::new()).unwrap();
+    let text = template.prompt(&chat, &["<s>"]).unwrap().text;
+    let spaced = |value: &Value| {
+        let text = serde_json::to_string(value).unwrap();
+        text.replace("\":", "\": ").replace(",\"", ", \"").replace("},{", "}, {")
+    };
+    assert_eq!(text, spaced(&json!(tools)) + &spaced(&messages));
+    let none = Conversation { tools: Vec::new(), ..chat };
+    assert!(template.prompt(&none, &["<s>"]).unwrap().text.starts_with("null["));
 }
 
 #[test]

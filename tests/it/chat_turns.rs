@@ -35,7 +35,7 @@ impl Codec for Talk {
     }
 
     fn encode_chat(&self, conversation: &Conversation) -> Result<Vec<Token>, Error> {
-        let messages = conversation.messages.iter().map(|m| (&*m.role, &*m.content));
+        let messages = conversation.messages.iter().map(|m| (&*m.role, m.content()));
         let dated = conversation.today.map(|today| today.format("%d").unwrap());
         let mut tokens = talk(&messages.collect::<Vec<_>>());
         tokens.extend(dated.iter().flat_map(|day| day.bytes()).map(|b| Token::from(b - b'0')));
@@ -54,7 +54,8 @@ impl Codec for Talk {
 fn question(id: &str, opening: &[(&str, &str)], turns: &[&str]) -> Question {
     let opening = opening.iter().map(|(role, text)| ChatMessage::new(role, *text)).collect();
     let turns = turns.iter().map(|turn| (*turn).to_owned()).collect();
-    Question { id: id.to_owned(), category: "k".to_owned(), asked: Asked { opening, turns } }
+    let asked = Asked { opening, turns, ..Asked::default() };
+    Question { id: id.to_owned(), category: "k".to_owned(), asked }
 }
 
 fn questions() -> Vec<Question> {

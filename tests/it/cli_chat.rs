@@ -76,7 +76,8 @@ fn generate_writes_the_prompt_as_the_template_does() {
 #[test]
 fn the_template_of_a_folder_is_chosen_as_transformers_does() {
     let named = |name: &str| json!([{"name": "tool_use", "template": "a"}, {"name": name, "template": "default here"}]);
-    let conversation = Conversation { messages: vec![ChatMessage::new("user", "x")], today: None };
+    let conversation =
+        Conversation { messages: vec![ChatMessage::new("user", "x")], ..Conversation::default() };
     let tokens = |files: &[(&str, &str)]| {
         let temporary = tempfile::tempdir().unwrap();
         let model = model(temporary.path(), files);
@@ -102,8 +103,12 @@ fn the_template_of_a_folder_is_chosen_as_transformers_does() {
             .ends_with("chat_template is neither a text nor a list of {name, template}")
     );
     let (said, ..) = tokens(&[]);
-    let none = "there is no chat template (chat_template.jinja, or chat_template in tokenizer_config.json, is missing): leave out chat";
+    let none = "there is no chat template (chat_template.jinja, or chat_template in tokenizer_config.json or chat_template.json, is missing): leave out chat";
     assert!(said.unwrap_err().ends_with(none));
+    // Processors of images and texts had a file for it.
+    let processor = json!({"chat_template": "from the file"}).to_string();
+    let (said, _, file) = tokens(&[("chat_template.json", &processor)]);
+    assert_eq!(said.unwrap(), file);
     let (said, ..) = tokens(&[("tokenizer_config.json", "{")]);
     assert!(said.unwrap_err().contains("tokenizer_config.json: "));
     // The strings of special tokens may stand in a file of their own.
@@ -182,4 +187,66 @@ fn an_experiment_runs_turns_after_the_answers_of_the_model() {
     for key in ["turns", "decoding_steps", "new_tokens", "wall_time"] {
         assert_eq!(choice[key].as_array().unwrap().len(), 2, "{key} of both turns");
     }
+}
+
+/// Catches: `content: null`, which clients send with calls of tools, taken for a wrong message.
+#[cfg(feature = "serve")]
+#[test]
+fn a_server_answers_conversations_with_calls_of_tools() {
+    use crate::serve_support::TestServer;
+    let folder = tempfile::tempdir().unwrap();
+    let template = "{% for m in messages %}{{ m.role }}: {{ m.content or '' }}{% for c in \
+                    m.tool_calls or [] %}{{ c.function.name }}{% endfor %}\n{% endfor %}";
+    let model = model(folder.path(), &[("chat_template.jinja", template)]);
+    let server = TestServer::of(model.to_str().unwrap(), &["--plain"]);
+    let call =
+        json!({"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": "{}"}});
+    let prompt = |call: Value| {
+        let messages = json!([
+            {"role": "user", "content": "Weather?"},
+            {"role": "assistant", "content": null, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "12 C"},
+        ]);
+        let body = json!({"messages": messages, "max_tokens": 1, "return_token_ids": true});
+        let response = server.post("/v1/chat/completions", &body);
+        assert_eq!(response.status, 200, "{}", response.body);
+        response.json()["usage"]["prompt_tokens"].as_u64().unwrap()
+    };
+    let named = prompt(call.clone());
+    let unnamed =
+        json!({"id": "c1", "type": "function", "function": {"name": "", "arguments": "{}"}});
+    assert!(named > prompt(unnamed), "the call is in the prompt");
+}
+
+/// Catches: a note on missing end tokens that only one command prints.
+#[test]
+fn commands_that_complete_texts_say_that_nothing_ends_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = model(folder.path(), &[("generation_config.json", "{\"eos_token_id\": [99999]}")]);
+    let config = model.join("config.json");
+    let text = fs::read_to_string(&config).unwrap().replace("\"eos_token_id\": 1,", "");
+    fs::write(&config, text).unwrap();
+    let target = model.to_str().unwrap();
+    let note = "it has no end token, so only max_tokens, a stop string or a full context ends";
+    let said = |args: &[&str]| {
+        let output = specdec(args).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let generate = ["generate", "--target", target, "--plain", "-n", "1", "x"];
+    assert!(said(&generate).contains(note));
+    let file = folder.path().join("experiment.toml");
+    let experiment = format!(
+        "target = {target:?}\nprompts = \"smoke\"\nmax_tokens = 2\n[sweep]\ndrafter = \
+         \"prompt_lookup\"\n"
+    );
+    fs::write(&file, experiment).unwrap();
+    assert!(said(&["plan", file.to_str().unwrap()]).contains(note));
+    #[cfg(feature = "serve")]
+    {
+        let server = crate::serve_support::TestServer::of(target, &["--plain"]);
+        assert!(server.banner.contains(note), "{}", server.banner);
+    }
+    // One that has an end token says nothing.
+    let embedded = ["generate", "--plain", "-n", "1", "x"];
+    assert!(!said(&embedded).contains("note: "));
 }

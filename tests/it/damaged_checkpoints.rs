@@ -117,7 +117,7 @@ fn read_here(folder: &Path) -> Result<(), Error> {
     let tokens = loaded.codec.encode("t3t4 t5 \u{1f980}")?;
     loaded.codec.decode(&tokens)?;
     let messages = vec![ChatMessage::new("system", " s "), ChatMessage::new("user", "<s>t3")];
-    loaded.codec.encode_chat(&Conversation { messages, today: None }).map(drop)
+    loaded.codec.encode_chat(&Conversation { messages, ..Conversation::default() }).map(drop)
 }
 
 #[test]

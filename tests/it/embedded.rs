@@ -35,7 +35,7 @@ fn all_prompts() -> Vec<Question> {
 fn the_embedded_pair_has_the_expected_vocabulary_and_sizes() {
     let (target, draft) = pair();
     let (t, d) = (target.model.info(), draft.model.info());
-    check_pair(t, d).unwrap();
+    check_pair((t, &*target.codec), (d, &*draft.codec)).unwrap();
     assert_eq!(t.vocab, 4096);
     assert!((8_000_000..=14_000_000).contains(&t.parameters), "{}", t.parameters);
     assert!(t.bytes_per_token >= 12 * d.bytes_per_token);

@@ -2,7 +2,7 @@
 
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::error::Error;
-use specdec::model::{LanguageModel, ToyPair, check_pair};
+use specdec::model::{LanguageModel, Role, ToyPair, check_pair};
 use specdec::params::{Params, Value};
 use specdec::sampling::SamplingParams;
 
@@ -35,8 +35,9 @@ fn a_prompt_that_a_model_cannot_take_is_input() {
         assert!(matches!(error, Error::Input(_)), "{error}");
     }
     let wide = ToyPair::context_free(&[0.5, 0.25, 0.25], &[0.5, 0.25, 0.25]);
+    let (codec, own) = (pair.codec(Role::Target), wide.codec(Role::Draft));
     let wide = wide.draft("wide").unwrap();
-    let error = check_pair(target.info(), wide.info()).unwrap_err();
+    let error = check_pair((target.info(), &*codec), (wide.info(), &*own)).unwrap_err();
     assert!(matches!(error, Error::Input(_)), "{error}");
 }
 

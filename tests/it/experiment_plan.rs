@@ -121,7 +121,10 @@ fn ids_of_cells_depend_on_the_draft_models_vocabulary() {
     assert!(text.contains("vocabulary = \"intersection\""), "{text}");
     assert_eq!(toml::from_str::<Plan>(&text).unwrap(), other);
     assert!(!toml::to_string(&same).unwrap().contains("vocabulary"), "the default is not written");
-    refused(&["vocabulary=union"], &["\"vocabulary\"", "\"same\" or \"intersection\""]);
+    refused(
+        &["vocabulary=union"],
+        &["\"vocabulary\"", "\"same\" or \"prefix\" or \"intersection\""],
+    );
 }
 
 #[test]

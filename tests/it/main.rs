@@ -207,6 +207,8 @@ mod copies;
 mod damaged;
 #[cfg(feature = "harness")]
 mod disturbed;
+#[cfg(all(feature = "harness", unix))]
+mod draft_context;
 #[cfg(feature = "harness")]
 mod embedded;
 #[cfg(feature = "harness")]
@@ -291,6 +293,8 @@ mod prompt_tokens;
 mod prompts;
 #[cfg(feature = "harness")]
 mod published;
+#[cfg(all(feature = "harness", feature = "candle"))]
+mod published_shapes;
 #[cfg(feature = "harness")]
 mod raw_files;
 #[cfg(feature = "harness")]
@@ -365,6 +369,8 @@ mod terminal;
 mod uncached;
 #[cfg(feature = "harness")]
 mod validity;
+#[cfg(all(feature = "harness", unix))]
+mod vocabularies_prefix;
 #[cfg(all(feature = "harness", unix))]
 mod vocabularies_text;
 #[cfg(feature = "harness")]

@@ -5,8 +5,11 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use serde_json::{Value, json};
 use specdec::model::ChatMessage;
 use specdec::prompt::{FORMATS, Question, read};
+
+use crate::cli_support::{specdec, text};
 
 /// Reads a file with this name and content.
 fn file(name: &str, bytes: &[u8]) -> Result<Vec<Question>, String> {
@@ -33,7 +36,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn every_format_gives_its_turns() {
-    let cases: [(&str, &str, &str, &[&str]); 10] = [
+    let cases: [(&str, &str, &str, &[&str]); 12] = [
         (r#"{"prompt": "p"}"#, "set-1", "set", &["p"]),
         (
             r#"{"question_id": 81, "category": "writing", "turns": ["a", "b"], "reference": []}"#,
@@ -62,6 +65,8 @@ fn every_format_gives_its_turns() {
             "set",
             &["u", "u2"],
         ),
+        (r#"{"instruction": "i", "context": "x", "response": "o"}"#, "set-1", "set", &["i\n\nx"]),
+        (r#"{"id": "niv", "system_prompt": "", "question": "q"}"#, "niv", "set", &["q"]),
         (r#"{"messages": [{"role": "user", "content": "u"}]}"#, "set-1", "set", &["u"]),
         (
             r#"{"messages": [{"role": "user", "content": [{"type": "text", "text": "u"}, {"type": "text", "text": "v"}]}, {"role": "assistant", "content": "for training"}]}"#,
@@ -105,6 +110,67 @@ fn messages_before_the_last_of_the_user_are_kept() {
     assert_eq!(share.asked.turns, ["h"]);
 }
 
+/// Catches: a message of the system, tools or fields of a message that are lost on the way.
+#[test]
+fn what_belongs_to_a_conversation_is_kept() {
+    let system = ChatMessage::new("system", "s");
+    for row in [
+        r#"{"system": "s", "conversations": [{"from": "human", "value": "h"}]}"#,
+        r#"{"id": "flan", "system_prompt": "s", "question": "h", "response": "r"}"#,
+    ] {
+        let asked = line(row).asked;
+        assert_eq!(
+            (&*asked.opening, &*asked.turns),
+            (&[system.clone()][..], &["h".to_owned()][..])
+        );
+        assert!(asked.alone().unwrap_err().to_string().contains("set chat = true"), "{row}");
+        let own = [system.clone(), ChatMessage::new("user", "h")];
+        assert_eq!(asked.messages(Some("another")), own);
+    }
+    let tools = r#"[{"type": "function", "function": {"name": "f"}}]"#;
+    let calls = line(&format!(
+        "{{\"tools\": {tools}, \"messages\": [{{\"role\": \"user\", \"content\": \"u\"}}, \
+         {{\"role\": \"assistant\", \"content\": null, \"refusal\": null, \"reasoning_content\": \
+         \"r\", \"tool_calls\": [{{\"id\": \"1\"}}]}}, {{\"role\": \"tool\", \"tool_call_id\": \"1\", \
+         \"content\": \"12\"}}, {{\"role\": \"user\", \"content\": \"v\"}}]}}"
+    ));
+    let fields = |message: &ChatMessage| serde_json::to_value(&message.fields).unwrap();
+    let opening = &calls.asked.opening;
+    let call = json!({"content": null, "reasoning_content": "r", "tool_calls": [{"id": "1"}]});
+    assert_eq!(fields(&opening[1]), call);
+    assert_eq!(fields(&opening[2]), json!({"tool_call_id": "1", "content": "12"}));
+    assert_eq!(json!(calls.asked.tools), serde_json::from_str::<Value>(tools).unwrap());
+    // Some files have the tools as a text.
+    let share = json!({"tools": tools, "conversations": [{"from": "human", "value": "h"}]});
+    let share = line(&share.to_string()).asked;
+    assert_eq!(share.tools, calls.asked.tools);
+    assert!(share.alone().unwrap_err().to_string().starts_with("there are tools for the prompt"));
+}
+
+/// Catches: context under a key that a format does not read, and that nobody hears of.
+#[test]
+fn context_that_is_not_read_is_named_and_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = (folder.path().join("p.jsonl"), folder.path().join("t.jsonl"));
+    let rows = [
+        json!({"prompt": "ab", "system": "s"}),
+        json!({"prompt": "ba", "system": "s", "tools": [], "input": null}),
+        json!({"question": "bb", "context": "c"}),
+        json!({"prompt": "aa"}),
+    ];
+    let rows = rows.map(|row| row.to_string()).join("\n");
+    std::fs::write(&file, rows).unwrap();
+    let [file, out] = [file, out].map(|path| path.to_str().unwrap().to_owned());
+    let record = ["tape", "record", "--target", "toy:mixed", "--prompts", &file, "--out", &out];
+    let record = specdec(&[&record[..], &["--max-tokens", "2"]].concat()).output().unwrap();
+    let said = text(&record.stderr);
+    assert!(record.status.success(), "{said}");
+    let notes = said.lines().filter(|line| line.contains("is left out")).collect::<Vec<_>>();
+    assert_eq!(notes.len(), 2, "{said}");
+    assert!(notes[0].contains("\"context\" of 1 of 4 rows"), "{said}");
+    assert!(notes[1].contains("\"system\" of 2 of 4 rows"), "{said}");
+}
+
 #[test]
 fn lists_compressed_files_and_plain_texts_are_read() {
     let lines = "{\"prompt\": \"a\"}\n\n{\"prompt\": \"b\"}\n";
@@ -146,6 +212,15 @@ fn a_bad_entry_is_named_by_file_line_and_reason() {
         ("{\"messages\": []}", "\"messages\" has no message of the role \"user\""),
         ("{\"messages\": [3]}", "\"messages\", number 1: not an object with \"role\""),
         ("{\"messages\": [{\"role\": \"user\"}]}", "number 1: there is no \"content\""),
+        (
+            "{\"messages\": [{\"role\": \"assistant\", \"content\": null, \"tool_calls\": null}]}",
+            "number 1: \"content\" is not a text",
+        ),
+        ("{\"messages\": [], \"tools\": {}}", "\"messages\" has no message"),
+        (
+            "{\"messages\": [{\"role\": \"user\", \"content\": \"\"}], \"tools\": [1]}",
+            "\"tools\" is not a list of objects",
+        ),
         (
             "{\"messages\": [{\"role\": \"|>\", \"content\": \"\"}]}",
             "\"role\" = \"|>\": allowed are letters, digits and _",

@@ -159,8 +159,13 @@ fn rows_of_padding_make_no_other_vocabulary() {
 
 #[test]
 fn other_tokens_are_refused_with_the_key_that_allows_them() {
-    let key = "; vocabulary = \"intersection\" drafts the tokens that both have";
-    for (keep, reversed, what) in [(VOCAB, true, "different tokenizers"), (1000, false, "1000")] {
+    let intersection = "; vocabulary = \"intersection\" drafts the tokens that both have";
+    let prefix = "; vocabulary = \"prefix\" drafts those of the first 1000 that are equal";
+    for (keep, reversed, what, key) in [
+        (VOCAB, true, "different tokenizers", intersection),
+        (1000, true, "1000", intersection),
+        (1000, false, "they differ first in token 1000 (", prefix),
+    ] {
         let (_folder, path) = draft_of(keep, reversed, 0);
         let refused = Pair { target: target(), draft: None }.with_draft(path.as_str());
         let sentence = refused.unwrap_err().to_string();

@@ -92,9 +92,7 @@ impl Scorer {
             Self::Models(pair) => prompts.chosen(pair, new),
             Self::Server { target, .. } => {
                 let most = target.info().context_length.saturating_sub(new);
-                prompts.chosen_by(most, |prompt| {
-                    target.encode(prompt.asked.turns.first().map_or("", String::as_str))
-                })
+                prompts.chosen_by(most, |prompt| target.encode(prompt.asked.alone()?))
             }
         }
     }

@@ -19,7 +19,7 @@ use self::paint::Painter;
 use self::samples::{SampleArgs, SampleRequest};
 use self::stats::{AskedSettings, Report};
 use super::method::MethodArgs;
-use super::models::{PairNames, open_pair};
+use super::models::{PairNames, open_pair, say_note};
 use super::options::{ModelArgs, PromptArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
@@ -153,6 +153,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     let (pair, names) =
         open_pair(&args.models, args.prompt.special_tokens, spec.needs_draft_model())?;
     let (target, codec) = (&*pair.target.model, &*pair.target.codec);
+    say_note(target.info());
     if !args.stop.ignore_eos {
         rules.eos = target.info().eos.clone();
     }

@@ -56,6 +56,7 @@ impl RoundCounts {
             block_efficiency: ratio((self.accepted + self.rounds) as f64, self.rounds),
             target_forwards: totals.target_forwards,
             draft_forwards: totals.draft_forwards,
+            draft_context_full: totals.draft_context_full,
             prefill_us: totals.prefill.as_secs_f64() * 1e6,
             decode_us: seconds * 1e6,
             tokens_per_second: (seconds > 0.0).then(|| new_tokens as f64 / seconds),
@@ -74,6 +75,7 @@ pub(super) struct Stats {
     block_efficiency: Option<f64>,
     target_forwards: usize,
     draft_forwards: usize,
+    draft_context_full: usize,
     prefill_us: f64,
     decode_us: f64,
     tokens_per_second: Option<f64>,
@@ -140,6 +142,10 @@ impl fmt::Display for Report<'_> {
             write!(f, ", block efficiency τ = {tau:.2} tokens per round")?;
         }
         writeln!(f)?;
+        if stats.draft_context_full > 0 {
+            let rounds = count(stats.draft_context_full, "round");
+            writeln!(f, "{rounds} without a draft: the context of the draft model was full")?;
+        }
         if counts.proposed > 0 {
             writeln!(
                 f,

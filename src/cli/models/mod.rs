@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Result;
 use clap::Args;
 
-pub(super) use self::pair::{PairNames, open_draft, open_pair, start_threads};
+pub(super) use self::pair::{PairNames, open_draft, open_pair, say_note, start_threads};
 use crate::model::Catalog;
 
 /// Options of `specdec models`.
@@ -23,7 +23,7 @@ A model's name is from configs/models.toml, or that of its repository in the Hug
 owner/name:file.gguf or owner/name:Q4_K_M. docs/models.md describes them. Nothing is downloaded:
 hf download owner/name, of the hub's own tools, fills the cache.
 Models with the same tokenizer, shown by its fingerprint, can draft for each other. Others can
-with --vocabulary intersection.
+with --vocabulary prefix or intersection.
 Only headers and tokenizers are read. For a model that cannot be loaded, the reason is shown.")]
 pub(super) struct ModelsArgs {
     /// Print one JSON object

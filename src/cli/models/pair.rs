@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::cli::options::ModelArgs;
-use crate::model::{Catalog, Loaded, Role, Settings, Threads, load, set_threads};
+use crate::model::{Catalog, Loaded, ModelInfo, Role, Settings, Threads, load, set_threads};
 use crate::pair::Pair;
 use crate::terminal;
 
@@ -55,6 +55,14 @@ pub(in crate::cli) fn open_pair(
         None => pair,
     };
     Ok((pair, (target_name.to_owned(), draft_name)))
+}
+
+/// Prints what a user should know about a target that completes texts, such as that nothing ends
+/// them.
+pub(in crate::cli) fn say_note(target: &ModelInfo) {
+    if let Some(note) = &target.note {
+        terminal::say(format_args!("note: target {}: {note}", target.name));
+    }
 }
 
 /// Starts the engine's threads and loads the draft model alone: the named one, or that of the

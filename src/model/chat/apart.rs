@@ -1,4 +1,5 @@
-//! Keeps the template's control tokens and the contents of the messages apart.
+//! Keeps the template's control tokens and the contents of the messages apart, and with the contents
+//! all other texts in messages and tools.
 //!
 //! A rendered text says nothing of where its parts come from, and a template may do anything
 //! with a content: trim it, split it, put it into JSON. So the text is rendered twice, the
@@ -12,9 +13,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::template::ChatTemplate;
-use super::values::{CharPlace, Mask, values};
+use super::values::{CharPlace, ForeignText, Mask, named_in_key, texts, values};
 use crate::error::Error;
-use crate::model::conversation::{ChatMessage, Conversation};
+use crate::model::conversation::Conversation;
 
 /// How often a text is rendered at most. Each place that a template looks at takes about
 /// twice the logarithm of the number of places.
@@ -44,34 +45,37 @@ impl ChatTemplate {
         conversation: &Conversation,
         controls: &[&str],
     ) -> Result<ChatText, Error> {
-        let messages = &conversation.messages;
-        let render = |messages: &[ChatMessage]| self.render(&values(messages), conversation.today);
-        let text = render(messages)?;
+        let render = |said: &Conversation| self.render(&values(said), conversation.today);
+        let text = render(conversation)?;
+        let fail = |why: String| Error::file(self.file(), why);
+        if let Some(name) = named_in_key(conversation, controls) {
+            return Err(fail(format!("a key in the conversation contains {name:?}: rename it")));
+        }
+        let texts = &*texts(conversation);
         let chars = characters(controls.iter().flat_map(|name| name.chars()));
-        let every = places(messages, &chars);
+        let every = places(texts, &chars);
         if every.is_empty() {
             return Ok(ChatText { text, plain: Vec::new() });
         }
-        let fail = |why: String| Error::file(self.file(), why);
-        let Some(mask) = Mask::new(chars, messages, &text) else {
+        let Some(mask) = Mask::new(chars, texts, &text) else {
             return Err(fail("the conversation holds every private character".to_owned()));
         };
         let mut search =
-            Search { mask: &mask, messages, text: &text, render, left: MOST_RENDERINGS };
+            Search { mask: &mask, conversation, text: &text, render, left: MOST_RENDERINGS };
         let mut found = Masked { places: Vec::new(), text: text.clone() };
         // A template that changes letters, or looks for some, must do with fewer: it would be
         // misread if it wrote the ends of a name itself and took the middle from a content.
         if !search.hides(&every, &mut found).map_err(fail)? {
             let ends =
                 controls.iter().flat_map(|name| [name.chars().next(), name.chars().next_back()]);
-            let ends = places(messages, &characters(ends.flatten()));
+            let ends = places(texts, &characters(ends.flatten()));
             search.hide(&ends, &mut found).map_err(fail)?;
         }
-        if let Some((number, name)) = watched(messages, &found.places, controls) {
+        if let Some((message, name)) = watched(texts, &found.places, controls) {
+            let place = message.map_or("a tool".to_owned(), |at| format!("message {}", at + 1));
             return Err(fail(format!(
-                "message {} contains {name:?}, and the chat template acts on it, so it cannot be \
-                 told apart from a control token of the template: remove it from the message",
-                number + 1
+                "{place} contains {name:?}, and the chat template acts on it, so it cannot be \
+                 told apart from a control token of the template: remove it from there"
             )));
         }
         let plain = plain(&text, &found.text, controls);
@@ -87,11 +91,11 @@ fn characters(chars: impl Iterator<Item = char>) -> Vec<char> {
     chars
 }
 
-/// Where these characters are in the contents.
-fn places(messages: &[ChatMessage], chars: &[char]) -> Vec<CharPlace> {
+/// Where these characters are in the texts.
+fn places(texts: &[ForeignText], chars: &[char]) -> Vec<CharPlace> {
     let mut places = Vec::new();
-    for (number, message) in messages.iter().enumerate() {
-        let found = message.content.chars().enumerate().filter(|(_, c)| chars.contains(c));
+    for (number, foreign) in texts.iter().enumerate() {
+        let found = foreign.text.chars().enumerate().filter(|(_, c)| chars.contains(c));
         places.extend(found.map(|(index, _)| (number, index)));
     }
     places
@@ -106,14 +110,14 @@ struct Masked {
 /// The search for the places that can be hidden without changing what the template does.
 struct Search<'a, R> {
     mask: &'a Mask,
-    messages: &'a [ChatMessage],
+    conversation: &'a Conversation,
     text: &'a str,
     render: R,
     /// How many more renderings are allowed.
     left: usize,
 }
 
-impl<R: Fn(&[ChatMessage]) -> Result<String, Error>> Search<'_, R> {
+impl<R: Fn(&Conversation) -> Result<String, Error>> Search<'_, R> {
     /// Hides `places`, all of which come after those in `found`, together with these; false if
     /// that would change what the template does.
     fn hides(&mut self, places: &[CharPlace], found: &mut Masked) -> Result<bool, String> {
@@ -121,7 +125,7 @@ impl<R: Fn(&[ChatMessage]) -> Result<String, Error>> Search<'_, R> {
             "the chat template acts on too many strings in the messages".to_owned()
         })?;
         let all = [&*found.places, places].concat();
-        let rendered = (self.render)(&self.mask.put_on(self.messages, &all));
+        let rendered = (self.render)(&self.mask.put_on(self.conversation, &all));
         let shown = |text: &String| text.chars().map(|c| self.mask.shown(c)).eq(self.text.chars());
         let rendered = rendered.ok().filter(shown);
         Ok(rendered.map(|text| *found = Masked { places: all, text }).is_some())
@@ -142,22 +146,23 @@ impl<R: Fn(&[ChatMessage]) -> Result<String, Error>> Search<'_, R> {
     }
 }
 
-/// A message with the name of a control token of which no character is hidden.
+/// The message, or none for a tool, with the name of a control token of which no character is
+/// hidden.
 fn watched<'n>(
-    messages: &[ChatMessage],
+    texts: &[ForeignText],
     hidden: &[CharPlace],
     controls: &[&'n str],
-) -> Option<(usize, &'n str)> {
+) -> Option<(Option<usize>, &'n str)> {
     let is_hidden = |place: CharPlace| hidden.binary_search(&place).is_ok();
-    messages.iter().enumerate().find_map(|(number, message)| {
+    texts.iter().enumerate().find_map(|(number, ForeignText { message, text })| {
         let open = |&name: &&str| {
-            occurrences(&message.content, name).any(|at| {
-                let first = message.content[..at].chars().count();
+            occurrences(text, name).any(|at| {
+                let first = text[..at].chars().count();
                 let mut indices = first..first + name.chars().count();
                 !indices.any(|index| is_hidden((number, index)))
             })
         };
-        Some((number, *controls.iter().find(|name| open(name))?))
+        Some((*message, *controls.iter().find(|name| open(name))?))
     })
 }
 

@@ -18,5 +18,5 @@ pub(in crate::model) use self::child::prompt;
 pub use self::child::{
     RENDER_CHAT, RENDER_LATE, RENDER_MEMORY, RENDER_TIME, render_by, render_chat,
 };
-pub(in crate::model) use self::source::TemplateSource;
+pub(in crate::model) use self::source::{TemplateSource, eos_token};
 pub use self::template::ChatTemplate;

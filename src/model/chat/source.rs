@@ -7,10 +7,14 @@ use serde_json::{Map, Value};
 
 use super::template::ChatTemplate;
 use crate::error::Error;
-use crate::input::{is_there, read_text};
+use crate::input::{foreign, is_there, read_text};
 
 /// Files of a Hugging Face folder.
 const TEMPLATE_FILE: &str = "chat_template.jinja";
+/// Where older processors of images and texts keep it.
+const TEMPLATE_JSON: &str = "chat_template.json";
+/// The key of the template in a JSON file.
+const TEMPLATE: &str = "chat_template";
 const CONFIG: &str = "tokenizer_config.json";
 const TOKENS: &str = "special_tokens_map.json";
 
@@ -21,7 +25,7 @@ const DEFAULT: &str = "default";
 #[derive(Debug, Clone)]
 pub(in crate::model) enum TemplateSource {
     /// A folder in the Hugging Face layout: `chat_template.jinja`, or `chat_template` in
-    /// `tokenizer_config.json`.
+    /// `tokenizer_config.json` or `chat_template.json`.
     Folder(PathBuf),
     /// A file that holds one template, if it holds any, and names its special tokens.
     File {
@@ -56,19 +60,35 @@ fn none(place: &Path, missing: &str) -> Error {
 }
 
 fn of_folder(folder: &Path) -> Result<ChatTemplate, Error> {
-    let config_file = folder.join(CONFIG);
-    let config = object(&config_file)?;
-    let mut tokens = strings_of_tokens(object(&folder.join(TOKENS))?);
-    tokens.extend(strings_of_tokens(config.clone()));
+    let tokens = special_tokens(folder)?;
     let file = folder.join(TEMPLATE_FILE);
     if is_there(&file) {
         return ChatTemplate::new(&file, &read_text(&file)?, tokens);
     }
-    let chosen = config.get("chat_template").map(chosen).transpose();
-    match chosen.map_err(|why| Error::file(&config_file, why))?.flatten() {
-        Some(template) => ChatTemplate::new(&config_file, template, tokens),
-        None => Err(none(folder, &format!("{TEMPLATE_FILE}, or chat_template in {CONFIG},"))),
+    for file in [CONFIG, TEMPLATE_JSON].map(|name| folder.join(name)) {
+        let config = object(&file)?;
+        let chosen = config.get(TEMPLATE).map(chosen).transpose();
+        if let Some(template) = chosen.map_err(|why| Error::file(&file, why))?.flatten() {
+            return ChatTemplate::new(&file, template, tokens);
+        }
     }
+    let missing = format!("{TEMPLATE_FILE}, or {TEMPLATE} in {CONFIG} or {TEMPLATE_JSON},");
+    Err(none(folder, &missing))
+}
+
+/// The strings of the special tokens of a folder in the Hugging Face layout, by their keys.
+fn special_tokens(folder: &Path) -> Result<Map<String, Value>, Error> {
+    let mut tokens = strings_of_tokens(object(&folder.join(TOKENS))?);
+    tokens.extend(strings_of_tokens(object(&folder.join(CONFIG))?));
+    Ok(tokens)
+}
+
+/// The name of the token that ends a text by the tokenizer of a folder.
+///
+/// # Errors
+/// If a file is damaged.
+pub(in crate::model) fn eos_token(folder: &Path) -> Result<Option<String>, Error> {
+    Ok(special_tokens(folder)?.get("eos_token").and_then(Value::as_str).map(str::to_owned))
 }
 
 /// A file that holds a JSON object; an empty one if there is no such file.
@@ -76,7 +96,10 @@ fn object(file: &Path) -> Result<Map<String, Value>, Error> {
     if !is_there(file) {
         return Ok(Map::new());
     }
-    serde_json::from_str(&read_text(file)?).map_err(|error| Error::file(file, error))
+    let text = read_text(file)?;
+    serde_json::from_str(&text).map_err(|error| {
+        Error::file(file, foreign(text.as_bytes()).unwrap_or_else(|| error.to_string()))
+    })
 }
 
 /// The strings of special tokens: those of keys such as `bos_token`, whose values are strings

@@ -156,7 +156,7 @@ impl GgmlVocabulary {
         end.extend(names.ends());
         end.sort_unstable();
         end.dedup();
-        Ok(Marks { begin: bos, end })
+        Ok(Marks::of(bos, end))
     }
 
     fn bos(&self, names: &TokenNames) -> Option<Token> {

@@ -1,4 +1,7 @@
-//! `config.json` and `generation_config.json` of a Hugging Face folder.
+//! `config.json` and `generation_config.json` of a Hugging Face folder, and the tokens that begin
+//! and end a text.
+
+use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -6,6 +9,7 @@ use serde_json::{Map, Value};
 use super::files::Text;
 use crate::distribution::Token;
 use crate::error::Error;
+use crate::model::chat::eos_token;
 use crate::model::decoder::Config;
 use crate::model::families::{self, ConfigKeys};
 
@@ -23,7 +27,20 @@ pub(in crate::model) struct Marks {
     pub(in crate::model) begin: Option<Token>,
     /// The tokens that end a text.
     pub(in crate::model) end: Vec<Token>,
+    /// The name of the token that ends a text if there is none in `end`.
+    pub(super) named: Option<String>,
+    /// What a user should know about the tokens that end a text.
+    pub(super) note: Option<&'static str>,
 }
+
+/// A completion without an end token.
+const ENDLESS: &str = "it has no end token, so only max_tokens, a stop string or a full context \
+                       ends a completion";
+/// End tokens that are not where they are expected.
+const OF_CONFIG: &str = "generation_config.json names no end token that exists, so those of \
+                         config.json end a completion";
+const OF_TOKENIZER: &str = "no end token that exists is named by id, so eos_token of \
+                            tokenizer_config.json ends a completion";
 
 /// One token or several.
 #[derive(Debug, Deserialize)]
@@ -34,7 +51,8 @@ enum Ids {
 }
 
 /// Reads `config.json`: the decoder's shape, and the tokens that begin and end a text,
-/// unless `generation`, the content of `generation_config.json`, gives these.
+/// unless `generation`, the content of `generation_config.json`, gives these. If neither names a
+/// token that ends a text, `eos_token` of the tokenizer does.
 pub(super) fn read_config(
     text: &Text,
     generation: Option<&Text>,
@@ -43,18 +61,41 @@ pub(super) fn read_config(
     let config = families::config(&ConfigKeys::new(&text.file, &table))?;
     let said = generation.map(Text::json::<RawMarks>).transpose()?.unwrap_or_default();
     let other = text.json::<RawMarks>()?;
-    let ids = |said: Option<Ids>, other| said.or(other).map_or_else(Vec::new, Ids::into_vec);
-    let begin = ids(said.bos_token_id, other.bos_token_id).first().copied();
-    Ok((config, Marks { begin, end: ids(said.eos_token_id, other.eos_token_id) }))
+    let ids = |ids: Option<Ids>| {
+        let mut ids = ids.map_or_else(Vec::new, Ids::into_vec);
+        ids.retain(|&id| (id as usize) < config.vocab_rows);
+        ids
+    };
+    let begin = said.bos_token_id.or(other.bos_token_id);
+    let begin = begin.and_then(|ids| ids.into_vec().first().copied());
+    let stated = said.eos_token_id.is_some();
+    let (mut end, other) = (ids(said.eos_token_id), ids(other.eos_token_id));
+    let note = (stated && end.is_empty()).then_some(OF_CONFIG);
+    if end.is_empty() {
+        end = other;
+    }
+    let named =
+        if end.is_empty() { eos_token(text.file.parent().unwrap_or(Path::new("")))? } else { None };
+    Ok((config, Marks { begin, end, named, note }))
 }
 
 impl Marks {
+    /// The tokens with these ids, which a GGUF file gives.
+    pub(in crate::model) fn of(begin: Option<Token>, end: Vec<Token>) -> Self {
+        Self { begin, end, ..Self::default() }
+    }
+
     /// The marks that exist: some checkpoints name padding rows, which are never
-    /// sampled.
-    pub(super) fn below(mut self, vocab: usize) -> Self {
-        self.end.retain(|&token| (token as usize) < vocab);
-        let begin = self.begin.filter(|&token| (token as usize) < vocab);
-        Self { begin, ..self }
+    /// sampled. `id` finds a token by its name.
+    pub(super) fn below(mut self, vocab: usize, id: impl Fn(&str) -> Option<Token>) -> Self {
+        let exists = |token: &Token| (*token as usize) < vocab;
+        self.end.retain(exists);
+        self.begin = self.begin.filter(exists);
+        if self.end.is_empty() {
+            self.end.extend(self.named.as_deref().and_then(id).filter(exists));
+            self.note = Some(if self.end.is_empty() { ENDLESS } else { OF_TOKENIZER });
+        }
+        self
     }
 }
 

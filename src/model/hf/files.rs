@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::error::Error;
-use crate::input::read_whole;
+use crate::input::{foreign, read_whole};
 use crate::model::files::{open, unreadable};
 
 /// A file that is read once and as a whole, so the bytes that are used are the bytes
@@ -31,6 +31,9 @@ impl Text {
     /// The content as JSON.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.bytes).map_err(|error| {
+            if let Some(what) = foreign(&self.bytes) {
+                return self.fault(what);
+            }
             let place = self.culprit::<T>().map_or_else(String::new, |key| format!("{key}: "));
             let numbers = [("usize", "a whole number >= 0"), ("f64", "a number")];
             let what = numbers.iter().fold(error.to_string(), |what, (kind, words)| {

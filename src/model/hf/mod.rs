@@ -67,6 +67,7 @@ impl Headers {
         let generation = is_there(&generation_file).then(|| Text::read(generation_file));
         let generation = generation.transpose()?;
         let (mut config, marks) = read_config(&config_text, generation.as_ref())?;
+        let named = marks.named.clone();
         let tokenizer = Text::read(folder.join("tokenizer.json"))?;
         let codec = HfTokenizer::new(&tokenizer, config.vocab_rows, marks, special_tokens)?;
         let weights = Safetensors::open(folder)?;
@@ -76,6 +77,8 @@ impl Headers {
         let mut texts = Sha256::new();
         let files = [Some(config_text), Some(tokenizer), generation];
         files.iter().flatten().for_each(|text| text.add_to(&mut texts));
+        // It ends completions, as the ids in the other files do.
+        named.iter().for_each(|name| texts.update(name));
         Ok(Self { config, codec, folder: Folder { texts, weights } })
     }
 }
@@ -89,6 +92,7 @@ impl HfTokenizer {
             vocab: self.vocab(),
             eos: self.ends().to_vec(),
             unused: self.unused(),
+            notes: self.notes(),
             tokenizer_sha256: self.fingerprint(),
             config,
         }

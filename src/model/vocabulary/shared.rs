@@ -28,6 +28,25 @@ impl SharedVocabulary {
         Self { own }
     }
 
+    /// The shared tokens of a target and a draft model of which one's numbers continue the
+    /// other's: those that are equal under the same number. Control tokens may differ.
+    ///
+    /// # Errors
+    /// The first number at which other tokens differ.
+    pub fn prefix(target: &[Option<Spelling>], draft: &[Option<Spelling>]) -> Result<Self, Token> {
+        let text =
+            |spelling: &Option<Spelling>| !matches!(spelling, None | Some(Spelling::Control(_)));
+        let mut own = vec![None; target.len()];
+        for (token, (one, other)) in (0..).zip(target.iter().zip(draft)) {
+            if one == other {
+                own[token as usize] = one.as_ref().map(|_| token);
+            } else if text(one) && text(other) {
+                return Err(token);
+            }
+        }
+        Ok(Self { own })
+    }
+
     /// A map that no pair of vocabularies gives, for known-wrong methods.
     pub(crate) fn forge(own: Vec<Option<Token>>) -> Self {
         Self { own }

@@ -6,14 +6,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::SharedVocabulary;
-use super::translation::{Translation, Translator};
+use super::translation::Translation;
+use super::translator::Translator;
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::{Codec, Evaluation, KvCache, LanguageModel, ModelInfo, Session, Work};
 use crate::sampling::ForEachRow;
 
-/// A draft model that reads the target's contexts as text and whose rows are in the target's
-/// ids, with every token impossible that the two do not share.
+/// A draft model that reads the target's contexts in its own tokens and whose rows are in the
+/// target's ids, with every token impossible that the two do not share.
 ///
 /// A session keeps the translation of its context, so a round encodes the end of the text
 /// alone, and the model's own session keeps what has not changed of its tokens. A text that
@@ -29,7 +30,7 @@ pub struct TranslatedModel {
 
 impl TranslatedModel {
     /// The draft model `inner` with the tokenizer `own` for a target with the tokenizer
-    /// `codec`.
+    /// `codec`. It reads contexts as text.
     ///
     /// # Errors
     /// If a tokenizer does not say what its tokens stand for, or no token is shared.
@@ -37,7 +38,24 @@ impl TranslatedModel {
         (target, codec): (&ModelInfo, &dyn Codec),
         (inner, own): (Box<dyn LanguageModel>, Arc<dyn Codec>),
     ) -> Result<Self, Error> {
-        let translator = Translator::new(codec, own)?;
+        Ok(Self::by(Translator::of_texts(codec, own)?, target, inner))
+    }
+
+    /// The draft model `inner` for a target whose numbers stand for the same tokens, up to the
+    /// smaller number of tokens and except control tokens. It reads contexts as they are, without
+    /// the tokens that it lacks.
+    ///
+    /// # Errors
+    /// If a tokenizer does not say what its tokens stand for, or other tokens differ; the first
+    /// that does is named.
+    pub fn prefix(
+        (target, codec): (&ModelInfo, &dyn Codec),
+        (inner, own): (Box<dyn LanguageModel>, Arc<dyn Codec>),
+    ) -> Result<Self, Error> {
+        Ok(Self::by(Translator::of_numbers((target, codec), (inner.info(), &*own))?, target, inner))
+    }
+
+    fn by(translator: Translator, target: &ModelInfo, inner: Box<dyn LanguageModel>) -> Self {
         let (shared, draft) = (translator.shared.len(), inner.info());
         let note = format!(
             "drafts the {shared} tokens that its {} have in common with the target's {}",
@@ -52,7 +70,7 @@ impl TranslatedModel {
             note: Some(note),
             ..draft.clone()
         };
-        Ok(Self { inner, info, translator: Rc::new(translator) })
+        Self { inner, info, translator: Rc::new(translator) }
     }
 
     /// The tokens that can be drafted.
@@ -67,7 +85,7 @@ impl TranslatedModel {
     pub(crate) fn forge(self, shared: SharedVocabulary) -> Result<Self, Error> {
         let translator = Rc::into_inner(self.translator);
         let translator = translator.ok_or_else(|| Error::engine("the model has sessions"))?;
-        Ok(Self { translator: Rc::new(translator.sharing(shared)), ..self })
+        Ok(Self { translator: Rc::new(Translator { shared, ..translator }), ..self })
     }
 }
 
@@ -134,7 +152,9 @@ impl TranslatedCache {
     /// The session and its own tokens for a context, with room for `depth` more.
     fn read(&mut self, context: &[Token], depth: usize) -> (&mut Session, Cow<'_, [Token]>) {
         let tokens = self.translation.of(context, &self.translator);
-        (&mut self.session, end_of(tokens, self.positions, depth, self.translator.head().len()))
+        let head = &self.translator.head;
+        let head = if tokens.starts_with(head) { head.len() } else { 0 };
+        (&mut self.session, end_of(tokens, self.positions, depth, head))
     }
 }
 

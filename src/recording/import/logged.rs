@@ -13,6 +13,8 @@ pub(super) struct LoggedSequence {
     pub prompt_tokens: Option<Vec<Token>>,
     /// The text of the prompt.
     pub prompt: Option<String>,
+    /// The request whose messages and tools are the prompt.
+    pub request: Option<Value>,
     /// The tokens of the completion; empty if only its text is known.
     pub tokens: Vec<LoggedToken>,
     /// The text of the completion.

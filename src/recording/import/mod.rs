@@ -26,7 +26,7 @@ use super::tape_file::TapeFile;
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::input::read_text;
-use crate::model::{ChatMessage, Codec, Conversation, LanguageModel};
+use crate::model::{ChatMessage, Codec, Conversation, LanguageModel, read_tools};
 use crate::sampling::{Sampler, SamplingParams};
 use crate::tape::{TapeDrafter, TapeHeader, TapeLine, TapeModel, TapeSequence, Teacher, log_probs};
 
@@ -232,27 +232,20 @@ impl Import<'_> {
         if let Some(tokens) = &logged.prompt_tokens {
             return Ok(tokens.clone());
         }
+        let codec = self.target.map(|(_, _, codec)| codec);
+        let codec = || codec.context("the prompt has no token ids: name the model with --target");
+        if let Some(request) = &logged.request {
+            let messages = ChatMessage::read_all("messages", &request["messages"]);
+            let messages = messages.map_err(Error::input)?;
+            let tools = read_tools(request.get("tools")).map_err(Error::input)?;
+            return Ok(codec()?.encode_chat(&Conversation { messages, tools, today: None })?);
+        }
         let prompt = logged.prompt.as_deref().context(
             "the prompt is not logged: log the request with the response, as \
              {\"request\": …, \"response\": …}",
         )?;
-        let (_, _, codec) =
-            self.target.context("the prompt has no token ids: name the model with --target")?;
-        match serde_json::from_str::<Vec<Said>>(prompt) {
-            Ok(said) => {
-                let messages = said.iter().map(|said| ChatMessage::new(&said.role, &said.content));
-                let messages = messages.collect();
-                Ok(codec.encode_chat(&Conversation { messages, today: None })?)
-            }
-            Err(_) => Ok(codec.encode(prompt)?),
-        }
+        Ok(codec()?.encode(prompt)?)
     }
-}
-
-#[derive(Debug, serde::Deserialize)]
-struct Said {
-    role: String,
-    content: String,
 }
 
 /// The tokens of a completion by their ids, their bytes, or its text; `None` if they are unknown.

@@ -29,7 +29,8 @@ fn read(line: &Value) -> Result<LoggedLine> {
         };
         Ok(LoggedSequence {
             prompt_tokens: ids(request.get("prompt"))?,
-            prompt: request.get("messages").map(Value::to_string).or(text(request.get("prompt"))),
+            prompt: text(request.get("prompt")),
+            request: request.get("messages").map(|_| request.clone()),
             tokens: tokens.map(token).collect::<Result<_>>()?,
             text: text(choice.get("message").and_then(|message| message.get("content"))),
             stopped: choice.get("finish_reason").and_then(Value::as_str) == Some("stop"),

@@ -18,6 +18,7 @@ use super::files::Text;
 use super::guard::guarded;
 use crate::distribution::Token;
 use crate::error::Error;
+use crate::input::foreign;
 use crate::model::alphabet;
 use crate::model::chat::{ChatTemplate, TemplateSource};
 use crate::model::toy::hex;
@@ -47,6 +48,8 @@ pub(in crate::model) struct HfTokenizer {
     dialect: Option<Box<dyn Dialect>>,
     vocab: usize,
     marks: Marks,
+    /// The names of the added tokens without an embedding.
+    ignored: Vec<String>,
     /// Control tokens: the special ones and those that end a text.
     controls: BTreeSet<Token>,
     /// The added tokens that are recognised in texts, unless control tokens are
@@ -76,7 +79,8 @@ impl HfTokenizer {
     /// what says so; `chat` says where the chat template comes from.
     ///
     /// # Errors
-    /// If `make` fails, or the tokenizer is empty or has more tokens than the model.
+    /// If `make` fails, or the tokenizer is empty or has more tokens than the model. Added tokens
+    /// do not count: without an embedding they can neither be read nor written, and are ignored.
     pub(in crate::model) fn build(
         file: &Path,
         make: impl FnOnce() -> Result<(Tokenizer, Option<Box<dyn Dialect>>), String>,
@@ -87,7 +91,9 @@ impl HfTokenizer {
     ) -> Result<Self, Error> {
         let fail = |what: String| Error::file(file, what);
         let made = guarded(|| Ok::<_, String>(make())).map_err(not_one).flatten();
-        let (tokenizer, dialect) = made.map_err(fail)?;
+        let (mut tokenizer, dialect) = made.map_err(fail)?;
+        let ignored =
+            ignore_beyond(&mut tokenizer, rows).map_err(|e| fail(not_one(e.to_string())))?;
         let last = tokenizer.get_vocab(true).into_iter().max_by_key(|&(_, id)| id);
         let (token, id) = last.ok_or_else(|| Error::file(file, "the vocabulary is empty"))?;
         let vocab = id as usize + 1;
@@ -95,7 +101,7 @@ impl HfTokenizer {
             let token = token.chars().take(40).collect::<String>();
             return Err(fail(format!("token {token:?} has the id {id}, but {said} {rows}")));
         }
-        let marks = marks.below(vocab);
+        let marks = marks.below(vocab, |name| tokenizer.token_to_id(name));
         let (controls, in_texts) =
             set_apart(&tokenizer, &marks).map_err(|e| fail(not_one(e.to_string())))?;
         Ok(Self {
@@ -104,6 +110,7 @@ impl HfTokenizer {
             dialect,
             vocab,
             marks,
+            ignored,
             controls,
             in_texts,
             special_tokens,
@@ -119,6 +126,14 @@ impl HfTokenizer {
     /// The tokens that end a text.
     pub(in crate::model) fn ends(&self) -> &[Token] {
         &self.marks.end
+    }
+
+    /// What a user should know about its tokens.
+    pub(in crate::model) fn notes(&self) -> Vec<String> {
+        let ignored = (!self.ignored.is_empty()).then(|| {
+            format!("added tokens without an embedding are ignored: {}", self.ignored.join(", "))
+        });
+        ignored.into_iter().chain(self.marks.note.map(str::to_owned)).collect()
     }
 
     /// The ids below [`Self::vocab`] that belong to no token.
@@ -265,6 +280,21 @@ fn set_apart(
     Ok((controls, in_texts))
 }
 
+/// Removes the added tokens beyond the embeddings, and returns their names.
+fn ignore_beyond(tokenizer: &mut Tokenizer, rows: usize) -> TokenizerResult<Vec<String>> {
+    let added = tokenizer.get_added_vocabulary().get_added_tokens_decoder().clone();
+    let mut added = added.into_iter().collect::<Vec<_>>();
+    added.sort_unstable_by_key(|(id, _)| *id);
+    let beyond = added.split_off(added.partition_point(|(id, _)| (*id as usize) < rows));
+    if !beyond.is_empty() {
+        let mut kept = AddedVocabulary::new();
+        let tokens = added.into_iter().map(|(_, token)| token);
+        kept.add_tokens(tokens, tokenizer.get_model(), tokenizer.get_normalizer())?;
+        tokenizer.with_added_vocabulary(kept);
+    }
+    Ok(beyond.into_iter().map(|(_, token)| format!("{:?}", token.content)).collect())
+}
+
 /// What is said about a file that does not describe a tokenizer.
 fn not_one(why: String) -> String {
     format!("not a tokenizer: {why}")
@@ -274,7 +304,8 @@ fn not_one(why: String) -> String {
 /// neither truncated nor padded, and has the same tokens every time.
 fn prepared(json: &[u8]) -> Result<Tokenizer, String> {
     charsmap::check(json)?;
-    let mut tokenizer = Tokenizer::from_bytes(json).map_err(|e| e.to_string())?;
+    let unreadable = |e: tokenizers::Error| foreign(json).unwrap_or_else(|| e.to_string());
+    let mut tokenizer = Tokenizer::from_bytes(json).map_err(unreadable)?;
     tokenizer.with_truncation(None).map_err(|e| e.to_string())?;
     tokenizer.with_padding(None);
     if let ModelWrapper::BPE(model) = tokenizer.get_model()
@@ -298,6 +329,14 @@ impl Codec for HfTokenizer {
             )),
             _ => Ok(ids),
         }
+    }
+
+    fn head(&self) -> Vec<Token> {
+        // Around an empty text, nothing shows where it begins.
+        let [part, whole] = [false, true].map(|whole| self.encoded("a", whole).unwrap_or_default());
+        let before = whole.len().checked_sub(part.len()).into_iter().flat_map(|most| 0..=most);
+        let at = before.into_iter().find(|&at| whole[at..].starts_with(&part)).unwrap_or_default();
+        whole[..at].to_vec()
     }
 
     fn control_string(&self, text: &str) -> Option<String> {
