@@ -203,9 +203,6 @@ impl Param {
             ParamKind::Number { least: f64::MIN, most: f64::MAX, .. } => {
                 "a finite number".to_owned()
             }
-            ParamKind::Number { least: f64::MIN_POSITIVE, most: f64::MAX, .. } => {
-                "a finite number above 0".to_owned()
-            }
             ParamKind::Number { least, most: f64::MAX, .. } => {
                 format!("a finite number >= {least}")
             }

@@ -1,6 +1,7 @@
 //! `specdec serve`: an OpenAI-compatible server over the engine.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, absolute};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -21,7 +22,7 @@ Examples:
   specdec serve --target models/big --draft models/small -k 6 --port 8001 --slots 4
   specdec serve --plain --port 8002
   specdec serve --mutant correction_from_p --port 8003
-  curl localhost:8000/v1/completions -d '{\"prompt\": \"fn main() {\", \"max_tokens\": 32}'
+  curl localhost:8000/v1/completions --json '{\"prompt\": \"fn main() {\", \"max_tokens\": 32}'
 
 Serves /v1/completions, /v1/chat/completions, /v1/models, /health and /metrics. docs/serve.md
 describes the fields. Requests bring their own sampling settings and seeds; the method is the
@@ -44,18 +45,26 @@ pub(super) struct ServeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
 struct ServerArgs {
-    /// Address to listen at; the default is reached from this machine alone
+    /// Address to listen at; the default is reached from this machine alone, and any other needs
+    /// --api-key or --no-api-key
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     host: IpAddr,
     /// Port to listen at; 0 takes a free one
     #[arg(long, value_name = "N", default_value_t = 8000)]
     port: u16,
-    /// Name of the model in requests and answers [default: the target's name]
+    /// Name of a host that requests may be sent to, for containers and proxies; may be repeated.
+    /// localhost and IP addresses are always allowed
+    #[arg(long, value_name = "NAME", value_parser = host_name)]
+    allow_host: Vec<String>,
+    /// Name of the model in requests and answers [default: the target's name, without folders]
     #[arg(long, value_name = "NAME")]
     served_model_name: Option<String>,
     /// What clients must send as a bearer token
     #[arg(long, value_name = "KEY", env = "SPECDEC_API_KEY", hide_env_values = true)]
     api_key: Option<String>,
+    /// Let everyone who can reach the server use it
+    #[arg(long, conflicts_with = "api_key")]
+    no_api_key: bool,
     /// Which distribution log-probabilities are of: the target's before all processors, or the
     /// processed one
     #[arg(long, value_name = "WHICH", default_value = LogprobsMode::Raw.name(),
@@ -89,8 +98,39 @@ fn most_logprobs(text: &str) -> Result<i64, String> {
     most.ok_or_else(|| "allowed is a whole number >= -1".to_owned())
 }
 
+/// Parses the name of a host.
+fn host_name(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let is_name = !text.is_empty() && text.chars().all(fits);
+    is_name.then(|| text.to_ascii_lowercase()).ok_or_else(|| {
+        "allowed is a name such as gpu.example.org, without scheme and port".to_owned()
+    })
+}
+
+/// The name of a target without the folders that it lies in, which are not the clients' business.
+fn public_name(target: &str) -> String {
+    let (kind, place) = match target.strip_prefix("toy:") {
+        Some(place) => ("toy:", place),
+        None => ("", target),
+    };
+    let path = absolute(place).ok().filter(|path| path.exists());
+    let name = path.as_deref().and_then(Path::file_name);
+    name.map_or_else(|| target.to_owned(), |name| format!("{kind}{}", name.to_string_lossy()))
+}
+
 impl ServerArgs {
     fn check(&self) -> Result<()> {
+        if self.api_key.as_ref().is_some_and(String::is_empty) {
+            bail!("--api-key (SPECDEC_API_KEY) is empty: allowed is a text of at least one byte");
+        }
+        let is_open = self.api_key.is_none() && !self.no_api_key;
+        if is_open && !self.host.to_canonical().is_loopback() {
+            bail!(
+                "--host {}: other machines may reach this address: set --api-key, or let everyone \
+                 in with --no-api-key",
+                self.host
+            );
+        }
         for (option, number, most) in [
             ("--slots", self.slots, 1024),
             ("--queue", self.queue, 65536),
@@ -127,8 +167,9 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
     say_note(pair.target.model.info());
     let settings = ServeSettings {
         address: SocketAddr::new(args.server.host, args.server.port),
-        model: args.server.served_model_name.clone().unwrap_or(name),
+        model: args.server.served_model_name.clone().unwrap_or_else(|| public_name(&name)),
         api_key: args.server.api_key.clone(),
+        allowed_hosts: args.server.allow_host.clone(),
         mutant: mutant.map(|mutant| mutant.name),
         logprobs: args.server.logprobs_mode,
         limits: args.server.limits(pair.target.model.info().vocab),

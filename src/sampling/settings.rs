@@ -52,11 +52,11 @@ macro_rules! processors {
 }
 
 processors! {
-    repetition_penalty: f64::number(1.0, f64::MIN_POSITIVE..=f64::MAX), [],
+    repetition_penalty: f64::number(1.0, 0.001..=1000.0), [],
         "divides positive and multiplies negative logits of tokens in the prompt or completion";
-    presence_penalty: f64::number(0.0, f64::MIN..=f64::MAX), [],
+    presence_penalty: f64::number(0.0, -1000.0..=1000.0), [],
         "subtracted from the logits of tokens that occur in the completion";
-    frequency_penalty: f64::number(0.0, f64::MIN..=f64::MAX), [],
+    frequency_penalty: f64::number(0.0, -1000.0..=1000.0), [],
         "subtracted once per occurrence in the completion";
     temperature: f64::number(1.0, 0.0..=f64::MAX), ["temp"],
         "divides the logits; 0 is greedy (exact argmax, ties to the lowest id)";

@@ -50,15 +50,15 @@ impl ApiError {
 }
 
 impl From<Error> for ApiError {
-    /// What the client can mend is a wrong request, all else the server's fault.
+    /// What the client can mend is a wrong request, all else the server's fault. Clients do not
+    /// see where the server's files lie.
     fn from(error: Error) -> Self {
-        let status = match error {
-            Error::Engine(_) | Error::Distribution { .. } | Error::File { .. } => {
-                StatusCode::INTERNAL_SERVER_ERROR
-            }
-            _ => StatusCode::BAD_REQUEST,
-        };
-        Self::new(status, error)
+        const OWN_FAULT: StatusCode = StatusCode::INTERNAL_SERVER_ERROR;
+        match error {
+            Error::File { why, .. } => Self::new(OWN_FAULT, why),
+            Error::Engine(_) | Error::Distribution { .. } => Self::new(OWN_FAULT, error),
+            _ => Self::bad(error),
+        }
     }
 }
 

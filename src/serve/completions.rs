@@ -9,7 +9,7 @@ use super::job::SentPrompt;
 use super::response::{ClientRequest, RequestKind};
 use crate::distribution::Token;
 
-/// The number of tokens of a request without `max_tokens`, as in the protocol.
+/// The number of tokens of a completion without `max_tokens`, as in the protocol.
 const MAX_TOKENS: usize = 16;
 
 const MOST_PROMPTS: usize = 128;
@@ -17,8 +17,8 @@ const MOST_PROMPTS: usize = 128;
 pub(super) fn read(mut fields: Fields, limits: &ServeLimits) -> Result<ClientRequest, ApiError> {
     let mut options = fields.options(limits)?;
     let most = limits.tokens.unwrap_or(usize::MAX);
-    let max_tokens = fields.count("max_tokens", most)?;
-    options.max_tokens = Some(max_tokens.unwrap_or(MAX_TOKENS.min(most)));
+    options.max_tokens = fields.count("max_tokens", most)?;
+    options.default_tokens = MAX_TOKENS.min(most);
     options.logprobs = fields.logprobs("logprobs", limits)?;
     let echo = fields.flag("echo")?;
     if echo && options.prompt_logprobs.is_none() {

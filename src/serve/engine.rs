@@ -9,7 +9,7 @@ use crate::draft::{Texts, Tools};
 use crate::error::Error;
 use crate::exactness::mutants::Mutant;
 use crate::input::read_text;
-use crate::model::{Codec, LanguageModel};
+use crate::model::{Codec, LanguageModel, ModelInfo};
 use crate::pair::Pair;
 use crate::sampling::SamplingParams;
 
@@ -28,6 +28,8 @@ pub struct ServedPair<'p> {
 #[derive(Debug)]
 pub(super) struct ServingEngine<'p> {
     pub(super) served: ServedPair<'p>,
+    /// The target as clients know it: their messages have its served name, and no path.
+    pub(super) info: ModelInfo,
     text_files: Texts<'p>,
     pub(super) spellings: TokenSpellings,
     pub(super) settings: ServeSettings,
@@ -39,6 +41,7 @@ impl<'p> ServingEngine<'p> {
         let target = &served.pair.target;
         let engine = Self {
             spellings: TokenSpellings::new(&*target.codec, target.model.info().vocab)?,
+            info: ModelInfo { name: settings.model.clone(), ..target.model.info().clone() },
             text_files: Texts::new(&*target.codec, read_text),
             meters: Meters::new(&settings.limits),
             served,

@@ -126,6 +126,7 @@ impl Fields {
         Ok(CompletionOptions {
             sampling: self.sampling()?,
             max_tokens: None,
+            default_tokens: limits.tokens.unwrap_or(usize::MAX),
             seed: seed.map_or_else(any_seed, i64::cast_unsigned),
             stop: self.stops()?,
             ignore_eos: self.flag("ignore_eos")?,

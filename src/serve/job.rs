@@ -31,8 +31,10 @@ pub(super) struct ReadPrompt {
 #[derive(Debug, Clone)]
 pub(super) struct CompletionOptions {
     pub(super) sampling: SamplingParams,
-    /// None for as many as the context has.
+    /// Refused if the context does not have them.
     pub(super) max_tokens: Option<usize>,
+    /// In their place, as far as the context has them.
+    pub(super) default_tokens: usize,
     pub(super) seed: u64,
     pub(super) stop: Vec<String>,
     pub(super) ignore_eos: bool,
@@ -79,6 +81,8 @@ impl PartialCompletion {
 #[derive(Debug, Clone)]
 pub(super) struct PrefilledPrompt {
     pub(super) tokens: Vec<Token>,
+    /// The first token, which has no probability.
+    pub(super) first: NamedLogprob,
     /// Of every token but the first.
     pub(super) logprobs: Option<Vec<TokenLogprobs>>,
     /// The text of the tokens, for requests with `echo`.

@@ -27,7 +27,7 @@ impl TokenSpellings {
         Ok(Self { spellings: (0..vocab as Token).map(decoded).collect::<Result<_, Error>>()? })
     }
 
-    fn named(&self, token: Token, logprob: f64) -> NamedLogprob {
+    pub(super) fn named(&self, token: Token, logprob: f64) -> NamedLogprob {
         let spelling = self.spellings.get(token as usize).and_then(Option::as_ref);
         let bytes = spelling.map_or(Vec::new(), |spelling| spelling.bytes().to_vec());
         let name = match spelling {

@@ -56,7 +56,7 @@ impl Meters {
             ("prompt_tokens", "Tokens of prompts", &meters.prompt_tokens),
             ("generation_tokens", "Generated tokens", &meters.generation_tokens),
             ("texts", "Completions that have ended", &meters.completions),
-            ("spec_decode_num_drafts", "Rounds", &meters.drafts),
+            ("spec_decode_num_drafts", "Rounds with a draft", &meters.drafts),
             ("spec_decode_num_draft_tokens", "Drafted tokens", &meters.draft_tokens),
             ("spec_decode_num_accepted_tokens", "Accepted drafted tokens", &meters.accepted),
             (
@@ -90,8 +90,8 @@ impl Meters {
     pub(super) fn ended(&self, tokens: usize, speculation: &Speculation) {
         self.completions.inc();
         self.generation_tokens.inc_by(tokens as u64);
-        let (rounds, drafted, accepted) = speculation.counts();
-        self.drafts.inc_by(rounds as u64);
+        let (drafts, drafted, accepted) = speculation.counts();
+        self.drafts.inc_by(drafts as u64);
         self.draft_tokens.inc_by(drafted as u64);
         self.accepted.inc_by(accepted.iter().sum::<usize>() as u64);
         for position in accepted.iter().flat_map(|&accepted| 0..accepted as u32) {

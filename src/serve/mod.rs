@@ -6,9 +6,11 @@
 //! random numbers of its own, so that the others change nothing. Connections live on a runtime of
 //! their own, and send completions to be generated through a bounded queue.
 
+mod access;
 mod api_error;
 mod chat;
 mod completions;
+mod connections;
 mod engine;
 mod fields;
 mod job;
@@ -80,6 +82,9 @@ pub struct ServeSettings {
     pub model: String,
     /// What a client must send as a bearer token.
     pub api_key: Option<String>,
+    /// Names of the machine, in lower case, that requests may call it by: `localhost` and IP
+    /// addresses always may be.
+    pub allowed_hosts: Vec<String>,
     /// The known-wrong method that it serves.
     pub mutant: Option<&'static str>,
     /// Which log-probabilities it reports.

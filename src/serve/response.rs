@@ -104,7 +104,7 @@ impl ClientRequest {
 
     pub(super) fn whole(&self, head: &ResponseHead, completions: &[PartialCompletion]) -> Value {
         let choices = completions.iter().enumerate().map(|(index, completion)| {
-            let mut choice = self.choice(index, completion);
+            let mut choice = self.choice(index, completion, &mut 0);
             if self.kind == RequestKind::Chat {
                 choice["message"] = json!({"role": "assistant", "content": completion.part.text});
             }
@@ -121,14 +121,16 @@ impl ClientRequest {
         response
     }
 
-    /// A chunk of a stream: `new` has what the completion got since the chunk before.
+    /// A chunk of a stream: `new` has what the completion got since the chunk before, whose tokens
+    /// ended at the character `at` of the text.
     pub(super) fn chunk(
         &self,
         head: &ResponseHead,
         index: usize,
         new: &PartialCompletion,
+        at: &mut usize,
     ) -> Value {
-        let mut choice = self.choice(index, new);
+        let mut choice = self.choice(index, new, at);
         if self.kind == RequestKind::Chat {
             choice["delta"] = json!({"content": new.part.text});
             if new.prompt.is_some() {
@@ -163,12 +165,12 @@ impl ClientRequest {
         }
     }
 
-    /// A choice without its message.
-    fn choice(&self, index: usize, completion: &PartialCompletion) -> Value {
+    /// A choice without its message. Its tokens begin at the character `at` of its text.
+    fn choice(&self, index: usize, completion: &PartialCompletion, at: &mut usize) -> Value {
         let mut choice = json!({
             "index": index,
             "finish_reason": completion.end.as_ref().map(|end| finish_reason(end.reason)),
-            "logprobs": self.options.logprobs.map(|_| self.logprobs(completion)),
+            "logprobs": self.options.logprobs.map(|_| self.logprobs(completion, at)),
         });
         if self.token_ids {
             choice["token_ids"] = completion.part.tokens.clone().into();
@@ -189,7 +191,7 @@ impl ClientRequest {
         choice
     }
 
-    fn logprobs(&self, completion: &PartialCompletion) -> Value {
+    fn logprobs(&self, completion: &PartialCompletion, at: &mut usize) -> Value {
         let RequestKind::Completion { echo, tokens_as_ids } = self.kind else {
             let content = completion.part.logprobs.iter().map(|found| {
                 let mut own = with_bytes(&found.own);
@@ -203,7 +205,7 @@ impl ClientRequest {
             false => named.name.clone(),
         };
         let prompt = completion.prompt.as_ref().filter(|_| echo);
-        let first = prompt.and_then(|prompt| prompt.tokens.first());
+        let first = prompt.map(|prompt| &prompt.first);
         let of_prompt = prompt.and_then(|prompt| prompt.logprobs.as_ref()).into_iter().flatten();
         let all = of_prompt.chain(&completion.part.logprobs).collect::<Vec<_>>();
         let top = |found: &&TokenLogprobs| {
@@ -211,17 +213,15 @@ impl ClientRequest {
             let named = own.map(|named| (name(named), json!(named.logprob)));
             Value::Object(named.collect())
         };
-        let firsts = first.map(|token| format!("token_id:{token}"));
-        let first = || first.map(|_| Value::Null).into_iter();
-        let tokens = firsts.into_iter().chain(all.iter().map(|found| name(&found.own)));
-        let own = first().chain(all.iter().map(|found| json!(found.own.logprob)));
-        let top = first().chain(all.iter().map(top));
-        let offsets = first().chain(offsets(&all));
+        let named = first.into_iter().chain(all.iter().map(|found| &found.own));
+        let unknown = || first.map(|_| Value::Null).into_iter();
+        let own = unknown().chain(all.iter().map(|found| json!(found.own.logprob)));
+        let top = unknown().chain(all.iter().map(top));
         json!({
-            "tokens": tokens.collect::<Vec<_>>(),
+            "tokens": named.clone().map(name).collect::<Vec<_>>(),
             "token_logprobs": own.collect::<Vec<_>>(),
             "top_logprobs": top.collect::<Vec<_>>(),
-            "text_offset": offsets.collect::<Vec<_>>(),
+            "text_offset": named.map(|named| offset(named, at)).collect::<Vec<_>>(),
         })
     }
 
@@ -237,13 +237,13 @@ impl ClientRequest {
     }
 }
 
-/// Where each token begins among the bytes of all.
-fn offsets(all: &[&TokenLogprobs]) -> impl Iterator<Item = Value> {
-    all.iter().scan(0, |end, found| {
-        let begin = *end;
-        *end += found.own.bytes.len();
-        Some(json!(begin))
-    })
+/// The character of the text in which a token begins, after tokens in which `at` have begun.
+fn offset(named: &NamedLogprob, at: &mut usize) -> usize {
+    let begins = |byte: &u8| !(0x80..0xC0).contains(byte);
+    let is_inside = named.bytes.first().is_some_and(|byte| !begins(byte));
+    let offset = at.saturating_sub(usize::from(is_inside));
+    *at += named.bytes.iter().filter(|byte| begins(byte)).count();
+    offset
 }
 
 /// In vLLM's form: null for the first token, then tokens by id.

@@ -1,4 +1,4 @@
-//! Connections: what is served where, to whom, and within which limits.
+//! What is served where.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{Sender, unbounded_channel};
 use tokio::time::timeout;
 
+use super::access::{check_type, from_own_name, with_key};
 use super::api_error::ApiError;
+use super::connections::{ConnectionLimits, accept_all};
 use super::fields::Fields;
 use super::job::{CompletionJob, PartialCompletion};
 use super::meters::Meters;
@@ -37,11 +39,15 @@ const BODY_TIME: Duration = Duration::from_secs(10);
 /// that neither they nor proxies take the connection for dead during a long prefill.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
+/// Connections that may be open, besides those of completions that run or wait: for other paths,
+/// and to refuse what exceeds the queue.
+const FURTHER_CONNECTIONS: usize = 64;
+
 /// What all connections share.
 #[derive(Debug)]
-struct ServerState {
+pub(super) struct ServerState {
     jobs: Sender<CompletionJob>,
-    settings: ServeSettings,
+    pub(super) settings: ServeSettings,
     meters: Meters,
     prompts: PromptReader,
     requests: AtomicU64,
@@ -65,8 +71,7 @@ impl ServerState {
 /// How a kind of request is read.
 type ReadRequest = fn(Fields, &ServeLimits) -> Result<ClientRequest, ApiError>;
 
-/// Accepts connections until the process is interrupted; those that are open are then served to
-/// their end.
+/// Accepts connections until the process is interrupted and its last request has been served.
 pub(super) fn listen(
     listener: TcpListener,
     jobs: Sender<CompletionJob>,
@@ -77,12 +82,14 @@ pub(super) fn listen(
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot start the runtime of the connections")?;
+    let ServeLimits { slots, queue, .. } = settings.limits;
+    let limits = ConnectionLimits::of(slots + queue + FURTHER_CONNECTIONS);
     let server = Arc::new(ServerState::new(jobs, settings, meters, codec));
     runtime.block_on(async {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
-        let serving = axum::serve(listener, router(Arc::clone(&server)));
-        serving.with_graceful_shutdown(shutdown_requested(server)).await?;
+        let router = router(Arc::clone(&server));
+        accept_all(listener, router, limits, shutdown_requested(server)).await;
         Ok(())
     })
 }
@@ -96,12 +103,13 @@ fn router(server: Arc<ServerState>) -> Router {
         .route("/v1/chat/completions", post(|server, request| respond(server, request, chat::read)))
         .route("/v1/models", get(models))
         .route("/metrics", get(metrics))
-        .layer(from_fn_with_state(Arc::clone(&server), authorised))
+        .layer(from_fn_with_state(Arc::clone(&server), with_key))
         .route("/health", get(health))
         .fallback(|| async { ApiError::new(StatusCode::NOT_FOUND, "there is no such path here") })
         .method_not_allowed_fallback(|| async {
             ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "this path has another method")
         })
+        .layer(from_fn_with_state(Arc::clone(&server), from_own_name))
         .layer(from_fn_with_state(Arc::clone(&server), counted))
         .with_state(server)
 }
@@ -132,28 +140,6 @@ async fn interrupted() {
     }
     // Without a handler the system ends the process.
     let _ = tokio::signal::ctrl_c().await;
-}
-
-/// Refuses clients without the key.
-async fn authorised(
-    State(server): State<Arc<ServerState>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let Some(key) = &server.settings.api_key else { return next.run(request).await };
-    if has_key(request.headers(), key) {
-        return next.run(request).await;
-    }
-    let message = "send the key of this server: Authorization: Bearer KEY";
-    ApiError::new(StatusCode::UNAUTHORIZED, message).into_response()
-}
-
-/// Compares all bytes of keys of one length, however early they differ.
-fn has_key(headers: &HeaderMap, key: &str) -> bool {
-    let sent = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let Some(sent) = sent.and_then(|sent| sent.strip_prefix(b"Bearer ")) else { return false };
-    let differ = sent.iter().zip(key.as_bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
-    sent.len() == key.len() && differ == 0
 }
 
 /// Counts responses, and marks those of a known-wrong method.
@@ -204,7 +190,7 @@ async fn respond(
     request: Request,
     read: ReadRequest,
 ) -> Response {
-    match response_to(&server, request.into_body(), read).await {
+    match response_to(&server, request, read).await {
         Ok(response) => response,
         Err(error) => error.into_response(),
     }
@@ -212,11 +198,12 @@ async fn respond(
 
 async fn response_to(
     server: &ServerState,
-    body: Body,
+    request: Request,
     read: ReadRequest,
 ) -> Result<Response, ApiError> {
     let ServeSettings { limits, model, .. } = &server.settings;
-    let body = timeout(BODY_TIME, to_bytes(body, limits.body)).await;
+    check_type(request.headers())?;
+    let body = timeout(BODY_TIME, to_bytes(request.into_body(), limits.body)).await;
     let body = body.map_err(|_| {
         ApiError::new(StatusCode::REQUEST_TIMEOUT, "the body of the request did not come")
     })?;
@@ -268,17 +255,17 @@ async fn response_to(
 
 #[cfg(test)]
 mod tests {
-    //! Streams over real connections. The tests stand in for the engine.
+    //! Real connections. The tests stand in for the engine.
 
-    use std::future::IntoFuture;
+    use std::future::pending;
     use std::io::{Read, Write};
-    use std::net::TcpStream;
+    use std::net::{SocketAddr, TcpStream};
 
-    use tokio::runtime::Builder;
-    use tokio::sync::mpsc::channel;
+    use tokio::runtime::{Builder, Runtime};
+    use tokio::sync::mpsc::{Receiver, channel};
 
     use super::super::LogprobsMode;
-    use super::super::job::{CompletionEnd, CompletionPart, PrefilledPrompt};
+    use super::super::job::{CompletionEnd, CompletionPart, NamedLogprob, PrefilledPrompt};
     use super::super::speculation::Speculation;
     use super::*;
     use crate::decode::StopReason;
@@ -289,6 +276,7 @@ mod tests {
             address: ([127, 0, 0, 1], 0).into(),
             model: "model".to_owned(),
             api_key: None,
+            allowed_hosts: Vec::new(),
             mutant: None,
             logprobs: LogprobsMode::Raw,
             limits: ServeLimits {
@@ -303,24 +291,39 @@ mod tests {
         }
     }
 
-    /// All of the response to a streamed request, whose job `engine` gets with the connection.
-    fn streamed(
-        keep_alive: Duration,
-        engine: impl FnOnce(CompletionJob, &mut TcpStream) -> String,
-    ) -> String {
-        let (jobs, mut queue) = channel(1);
+    /// A server, and the jobs of its requests, one of which may wait.
+    fn started(keep_alive: Duration) -> (Runtime, SocketAddr, Receiver<CompletionJob>) {
+        let (jobs, queue) = channel(1);
         let (settings, runtime) = (settings(), Builder::new_multi_thread().enable_all().build());
         let runtime = runtime.unwrap();
         let (meters, codec) = (Meters::new(&settings.limits), Arc::new(Letters { vocab: 1 }));
         let server = ServerState { keep_alive, ..ServerState::new(jobs, settings, meters, codec) };
         let bound = tokio::net::TcpListener::bind(server.settings.address);
         let listener = runtime.block_on(bound).unwrap();
-        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        client.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        runtime.spawn(axum::serve(listener, router(Arc::new(server))).into_future());
+        let address = listener.local_addr().unwrap();
+        let router = router(Arc::new(server));
+        runtime.spawn(accept_all(listener, router, ConnectionLimits::of(16), pending()));
+        (runtime, address, queue)
+    }
+
+    /// A connection that has sent a request for a stream.
+    fn requested(address: SocketAddr) -> TcpStream {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let body = r#"{"prompt": "a", "stream": true}"#;
-        let head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n";
+        let head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+                    Content-Type: application/json\r\n";
         write!(client, "{head}Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+        client
+    }
+
+    /// All of the response to a streamed request, whose job `engine` gets with the connection.
+    fn streamed(
+        keep_alive: Duration,
+        engine: impl FnOnce(CompletionJob, &mut TcpStream) -> String,
+    ) -> String {
+        let (_runtime, address, mut queue) = started(keep_alive);
+        let mut client = requested(address);
         let begin = engine(queue.blocking_recv().unwrap(), &mut client);
         let mut rest = String::new();
         client.read_to_string(&mut rest).unwrap();
@@ -342,7 +345,9 @@ mod tests {
     fn a_silent_stream_is_kept_alive() {
         let response = streamed(Duration::from_millis(20), |job, client| {
             let begin = until_comment(client);
-            let begun = PrefilledPrompt { tokens: vec![0], logprobs: None, text: String::new() };
+            let (name, bytes) = ("a".to_owned(), b"a".to_vec());
+            let first = NamedLogprob { token: 0, bytes, name: name.clone(), logprob: 0.0 };
+            let begun = PrefilledPrompt { tokens: vec![0], first, logprobs: None, text: name };
             let part =
                 CompletionPart { text: "b".to_owned(), tokens: vec![1], logprobs: Vec::new() };
             let ended =
@@ -376,5 +381,25 @@ mod tests {
         });
         assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
         assert!(response.contains("data: {\"error\":{\"message\""), "{response}");
+    }
+
+    /// As long as the engine does not take a job, the next request is refused.
+    /// Catches: requests wait without limit.
+    #[test]
+    fn a_full_queue_refuses() {
+        let (_runtime, address, mut queue) = started(Duration::from_millis(1));
+        let mut waiting = requested(address);
+        // Its stream has begun, so that it waits.
+        assert!(waiting.read(&mut [0; 1]).unwrap() > 0);
+        let mut response = String::new();
+        requested(address).read_to_string(&mut response).unwrap();
+        assert!(response.starts_with("HTTP/1.1 429 "), "{response}");
+        assert!(response.contains("retry-after: 1\r\n"), "{response}");
+        // The engine sees that a client has gone.
+        let job = queue.blocking_recv().unwrap();
+        drop(waiting);
+        while !job.events.is_closed() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }

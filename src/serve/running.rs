@@ -14,9 +14,12 @@ use super::meters::Meters;
 use super::speculation::Speculation;
 use crate::chance::{Request, Seeded};
 use crate::clock::RealClock;
-use crate::decode::{Generation, Lane, Observer, StopRules, Totals, one_round_together, prefill};
+use crate::decode::{
+    Generation, Lane, Observer, StopRules, Totals, check_prompt, one_round_together, prefill,
+};
 use crate::distribution::Token;
 use crate::error::Error;
+use crate::model::ModelInfo;
 use crate::round::RoundEvent;
 use crate::tape::prompt_rows;
 use crate::tree::Row;
@@ -64,9 +67,10 @@ impl<'m> RunningCompletion<'m> {
             return Err(ApiError::late());
         }
         let tokens = job.prompt.tokens.clone();
+        check_prompt(&engine.info, &tokens)?;
         let CompletionOptions { sampling, seed, .. } = job.options;
         let method = engine.method(sampling)?;
-        let rules = engine.rules(&job.options, tokens.len());
+        let rules = engine.rules(&job.options, tokens.len())?;
         let target = engine.target();
         let mut generation = Generation::new(target, method, &tokens, rules, Some(engine.codec()))?;
         // A beginning of the prompt that another completion has read is not read again.
@@ -74,8 +78,12 @@ impl<'m> RunningCompletion<'m> {
         let logprobs = job.options.prompt_logprobs;
         let logprobs = logprobs.map(|most| prompt_logprobs(engine, &tokens, most)).transpose();
         let totals = prefill(&mut generation, target, &RealClock::default())?;
-        let prompt =
-            PrefilledPrompt { text: engine.codec().decode(&tokens)?, tokens, logprobs: logprobs? };
+        let prompt = PrefilledPrompt {
+            text: engine.codec().decode(&tokens)?,
+            first: engine.spellings.named(tokens[0], f64::NAN),
+            tokens,
+            logprobs: logprobs?,
+        };
         engine.meters.prefilled(prompt.tokens.len());
         let read = PartialCompletion { prompt: Some(prompt), ..PartialCompletion::default() };
         let _ = job.events.send((job.index, Ok(read)));
@@ -175,17 +183,28 @@ impl<'m> RunningCompletion<'m> {
 }
 
 impl ServingEngine<'_> {
-    fn rules(&self, options: &CompletionOptions, prompt: usize) -> StopRules<'static> {
-        let info = self.target().info();
-        let room = info.context_length.saturating_sub(prompt);
-        let most = self.settings.limits.tokens.unwrap_or(usize::MAX).min(room);
-        StopRules {
-            max_tokens: options.max_tokens.unwrap_or(most),
-            eos: if options.ignore_eos { Vec::new() } else { info.eos.clone() },
+    /// When a completion ends. One that may become longer than the context is refused, as in
+    /// vLLM, instead of cut.
+    fn rules(
+        &self,
+        options: &CompletionOptions,
+        prompt: usize,
+    ) -> Result<StopRules<'static>, ApiError> {
+        let ModelInfo { name, context_length, eos, .. } = &self.info;
+        let room = context_length.saturating_sub(prompt);
+        if let Some(tokens) = options.max_tokens.filter(|tokens| *tokens > room) {
+            return Err(ApiError::bad(format!(
+                "\"max_tokens\" is {tokens}: allowed are up to {room}, because {name} has room for \
+                 {context_length} and the prompt has {prompt}"
+            )));
+        }
+        Ok(StopRules {
+            max_tokens: options.max_tokens.unwrap_or(options.default_tokens.min(room)),
+            eos: if options.ignore_eos { Vec::new() } else { eos.clone() },
             strings: options.stop.clone(),
             deadline: None,
             user: None,
-        }
+        })
     }
 }
 

@@ -24,7 +24,8 @@ pub(super) fn streamed(
 ) -> Response {
     // The tokens that were sent already, for the usage.
     let sent = vec![PartialCompletion::default(); request.completions()];
-    let mut chunks = StreamChunks { request, head, sent, ended: 0 };
+    let at = vec![0; sent.len()];
+    let mut chunks = StreamChunks { request, head, sent, at, ended: 0 };
     let events = iter(first).chain(poll_fn(move |context| events.poll_recv(context)));
     let events = events.flat_map(move |event| iter(chunks.next(event)));
     let stream = Sse::new(events.map(Ok::<_, Infallible>));
@@ -36,20 +37,22 @@ struct StreamChunks {
     request: ClientRequest,
     head: ResponseHead,
     sent: Vec<PartialCompletion>,
+    /// The characters in the tokens that were sent.
+    at: Vec<usize>,
     ended: usize,
 }
 
 impl StreamChunks {
     /// What is sent when something has happened to a completion.
     fn next(&mut self, (index, new): CompletionEvent) -> Vec<Event> {
-        let Self { request, head, sent, ended } = self;
+        let Self { request, head, sent, at, ended } = self;
         let new = match new {
             Ok(new) => new,
             Err(error) => return vec![data(&error.body())],
         };
         sent[index].prompt = sent[index].prompt.take().or_else(|| new.prompt.clone());
         sent[index].part.tokens.extend_from_slice(&new.part.tokens);
-        let mut chunks = vec![data(&request.chunk(head, index, &new))];
+        let mut chunks = vec![data(&request.chunk(head, index, &new, &mut at[index]))];
         *ended += usize::from(new.end.is_some());
         if new.end.is_some() && *ended == sent.len() {
             chunks.extend(request.include_usage.then(|| data(&request.usage_chunk(head, sent))));

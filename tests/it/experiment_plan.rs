@@ -260,8 +260,8 @@ fn values_out_of_range_are_refused_by_name() {
     refused(&["sweep.top_p=0"], &["\"sweep.top_p\" = 0", "allowed"]);
     refused(&["sweep.min_p=2"], &["\"sweep.min_p\" = 2", "allowed"]);
     refused(&["sweep.draft_temperature=-2"], &["\"sweep.draft_temperature\" = -2"]);
-    refused(&["sweep.repetition_penalty=0"], &["\"sweep.repetition_penalty\" = 0", "above 0"]);
-    refused(&["sweep.presence_penalty=inf"], &["\"sweep.presence_penalty\" = inf", "finite"]);
+    refused(&["sweep.repetition_penalty=0"], &["\"sweep.repetition_penalty\" = 0", "from 0.001"]);
+    refused(&["sweep.presence_penalty=inf"], &["\"sweep.presence_penalty\" = inf", "to 1000"]);
     refused(&["sweep.drafter=modle"], &["modle", "\"model\"", "prompt_lookup"]);
     refused(&["sweep.verifier=rejecton"], &["rejecton", "\"rejection\""]);
     refused(&["length=fixd"], &["fixd", "\"fixed\""]);

@@ -344,6 +344,10 @@ mod run_support;
 #[cfg(feature = "serve")]
 mod serve;
 #[cfg(feature = "serve")]
+mod serve_access;
+#[cfg(feature = "serve")]
+mod serve_counts;
+#[cfg(feature = "serve")]
 mod serve_limits;
 #[cfg(feature = "serve")]
 mod serve_support;

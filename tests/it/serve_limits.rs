@@ -29,6 +29,9 @@ fn wrong_requests_get_one_sentence() {
         ("{\"prompt\": \"ab\", \"temperature\": \"hot\"}", 400, "allowed is a number"),
         ("{\"prompt\": \"ab\", \"top_p\": 1.5}", 400, "top_p"),
         ("{\"prompt\": \"ab\", \"max_tokens\": 65}", 400, "allowed is a whole number from 0 to 64"),
+        ("{\"prompt\": \"ab\", \"repetition_penalty\": 1e-40}", 400, "from 0.001 to 1000"),
+        ("{\"prompt\": \"ab\", \"presence_penalty\": -1e300}", 400, "from -1000 to 1000"),
+        ("{\"prompt\": \"ab\", \"frequency_penalty\": 1e39}", 400, "from -1000 to 1000"),
         ("{\"prompt\": \"ab\", \"n\": 0}", 400, "allowed is a whole number from 1 to 128"),
         ("{\"prompt\": \"ab\", \"n\": 65}", 400, "65 completions at once: 64 may wait"),
         ("{\"prompt\": \"ab\", \"logprobs\": 21}", 400, "allowed is a whole number from 0 to 20"),
@@ -81,6 +84,40 @@ fn a_stream_that_fails_at_once_has_a_status() {
     assert!(response.error().contains("token 9"), "{}", response.body);
 }
 
+/// Catches: a completion is cut where the context ends, although its client asked for more.
+#[test]
+fn a_completion_longer_than_the_context_is_refused() {
+    let server = TestServer::start(&[]);
+    let response = server.post("/v1/completions", &toy_request(1, 1023));
+    assert_eq!(response.status, 400, "{}", response.body);
+    let why = "\"max_tokens\" is 1023: allowed are up to 1022, because toy:mixed has room for 1024 \
+               and the prompt has 2";
+    assert_eq!(response.error(), why);
+    assert_eq!(first_text(&server.complete(&toy_request(1, 1022))).len(), 1022);
+    // Without max_tokens, there is nothing to refuse.
+    let rest = server.complete(&json!({"prompt": "a".repeat(1020)}));
+    assert_eq!(first_text(&rest).len(), 4);
+    let response = server.post("/v1/completions", &json!({"prompt": "a".repeat(1024)}));
+    assert_eq!(response.status, 400, "{}", response.body);
+}
+
+/// Catches: penalties that are allowed spoil the logits of a model.
+#[test]
+fn the_largest_penalties_leave_a_distribution() {
+    let server = TestServer::of("embedded-target", &[]);
+    for (key, extremes) in [
+        ("repetition_penalty", [0.001, 1000.0]),
+        ("presence_penalty", [-1000.0, 1000.0]),
+        ("frequency_penalty", [-1000.0, 1000.0]),
+    ] {
+        for extreme in extremes {
+            let mut fields = toy_request(1, 40);
+            (fields[key], fields["ignore_eos"]) = (extreme.into(), true.into());
+            assert_eq!(server.complete(&fields)["usage"]["completion_tokens"], 40, "{fields}");
+        }
+    }
+}
+
 /// It is the client's to avoid, and the message does not say where the model's files lie.
 /// Catches: a missing template is the server's fault.
 #[test]
@@ -93,51 +130,20 @@ fn a_chat_without_a_template_is_a_wrong_request() {
     assert!(response.error().starts_with("there is no chat template"), "{}", response.body);
 }
 
-/// Catches: a key is compared only as far as it was sent.
+/// Catches: a completion is generated although its client has gone.
 #[test]
-fn a_key_keeps_others_out() {
-    let server = TestServer::start(&["--api-key", "open sesame"]);
-    let body = toy_request(1, 4).to_string();
-    for (header, status) in [
-        ("", 401),
-        ("Authorization: Bearer open sesamE\r\n", 401),
-        ("Authorization: Bearer open sesame and more\r\n", 401),
-        ("Authorization: open sesame\r\n", 401),
-        ("Authorization: Bearer open sesame\r\n", 200),
-    ] {
-        let response = server.call("POST", "/v1/completions", header, &body);
-        assert_eq!(response.status, status, "{header}");
-    }
-    assert_eq!(server.get("/metrics").status, 401);
-    assert_eq!(server.get("/health").status, 200);
-}
-
-/// With one slot and one place in the queue, further requests are refused with `Retry-After`.
-/// Catches: requests wait without limit; a completion is generated although its client has gone.
-#[test]
-fn a_full_queue_refuses() {
-    // Completions of a toy would end at once.
-    let server = TestServer::of("embedded-target", &["--slots", "1", "--queue", "1"]);
-    let mut long = toy_request(1, 1_000_000);
-    long["ignore_eos"] = true.into();
-    long["stream"] = true.into();
-    let body = long.to_string();
-    let begun = |_| {
-        let mut stream = server.send(request("POST", "/v1/completions", "", &body).as_bytes());
-        // Its response begins, or it waits.
-        stream.set_read_timeout(Some(std::time::Duration::from_millis(50))).unwrap();
-        let _ = stream.read(&mut [0; 64]);
-        stream
-    };
-    let open = (0..2).map(begun).collect::<Vec<_>>();
-    let response = server.post("/v1/completions", &toy_request(2, 4));
-    assert_eq!(response.status, 429, "{}", response.body);
-    assert!(response.head.to_lowercase().contains("retry-after: 1"), "{}", response.head);
-    drop(open);
+fn a_completion_ends_with_its_client() {
+    let server = TestServer::of("embedded-target", &["--slots", "1"]);
+    let mut long = toy_request(1, 1000);
+    (long["ignore_eos"], long["stream"], long["n"]) = (true.into(), true.into(), 60.into());
+    let mut stream =
+        server.send(request("POST", "/v1/completions", "", &long.to_string()).as_bytes());
+    assert!(stream.read(&mut [0; 64]).unwrap() > 0);
+    drop(stream);
     server.wait_until_idle();
-    // The one that was begun ended with its client: the context has room for a thousand tokens.
     let made = server.meter("specdec_generation_tokens_total");
-    assert!((1.0..1000.0).contains(&made), "{made}");
+    // The others would take a minute.
+    assert!(made < 30_000.0, "{made}");
     assert!(!first_text(&server.complete(&toy_request(2, 4))).is_empty());
 }
 
@@ -151,7 +157,7 @@ fn a_late_completion_ends() {
     server.wait_until_idle();
     // Eight completions of a thousand tokens each take longer than a second together.
     let server = TestServer::of("embedded-target", &["--slots", "8", "--time-limit", "1"]);
-    let mut long = toy_request(1, 1_000_000);
+    let mut long = toy_request(1, 1000);
     (long["ignore_eos"], long["n"]) = (true.into(), 8.into());
     let response = server.post("/v1/completions", &long);
     assert_eq!(response.status, 504, "{}", response.body);
@@ -165,7 +171,7 @@ fn dropped_connections_leave_nothing() {
     let server = TestServer::start(&["--slots", "3", "--queue", "300"]);
     let mut rng = ChaCha8Rng::seed_from_u64(4);
     for number in 0..200 {
-        let mut fields = toy_request(number, 100_000);
+        let mut fields = toy_request(number, 1000);
         fields["stream"] = rng.random::<bool>().into();
         let whole = request("POST", "/v1/completions", "", &fields.to_string());
         // Some disconnect in the middle of their request, some during the response.

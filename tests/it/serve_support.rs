@@ -30,7 +30,19 @@ impl TestServer {
 
     /// Starts one of another target.
     pub(crate) fn of(target: &str, args: &[&str]) -> Self {
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin!("specdec"));
+        Self::by(Command::new(assert_cmd::cargo::cargo_bin!("specdec")), target, args)
+    }
+
+    /// Starts one with a limit of open files and connections.
+    #[cfg(unix)]
+    pub(crate) fn with_descriptors(most: usize, args: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {most} && exec \"$0\" \"$@\"")]);
+        shell.arg(assert_cmd::cargo::cargo_bin!("specdec"));
+        Self::by(shell, "toy:mixed", args)
+    }
+
+    fn by(mut command: Command, target: &str, args: &[&str]) -> Self {
         command.args(["serve", "--port", "0", "--target", target]).args(args);
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).stdin(Stdio::null());
         // From here on the process ends with this value.
@@ -64,7 +76,12 @@ impl TestServer {
 
     /// Sends a request and reads its response.
     pub(crate) fn call(&self, method: &str, path: &str, headers: &str, body: &str) -> HttpResponse {
-        let mut stream = self.send(request(method, path, headers, body).as_bytes());
+        self.answer(&request(method, path, headers, body))
+    }
+
+    /// The response to a request as it is sent.
+    pub(crate) fn answer(&self, request: &str) -> HttpResponse {
+        let mut stream = self.send(request.as_bytes());
         let mut response = Vec::new();
         stream.read_to_end(&mut response).unwrap();
         HttpResponse::of(&String::from_utf8(response).unwrap())
@@ -129,7 +146,7 @@ pub(crate) fn request(method: &str, path: &str, headers: &str, body: &str) -> St
     let length = body.len();
     format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
-         Content-Length: {length}\r\n{headers}\r\n{body}"
+         Content-Type: application/json\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
     )
 }
 

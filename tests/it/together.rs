@@ -8,11 +8,11 @@ use rand_chacha::ChaCha8Rng;
 use specdec::chance::{Chance, Request, Seeded, Site};
 use specdec::clock::{VirtualClock, VirtualCosts};
 use specdec::decode::{
-    Generation, Lane, MethodSpec, Observer, StopRules, Totals, generate, one_round_together,
-    prefill,
+    Generation, Lane, Method, MethodSpec, Observer, PLAIN, StopRules, Totals, generate,
+    one_round_together, prefill,
 };
 use specdec::distribution::{Dist, Token};
-use specdec::draft::{DRAFTERS, Tools};
+use specdec::draft::{DRAFTERS, Drafter, Pausing, Round, Tools};
 use specdec::error::Error;
 use specdec::model::{Dtype, LanguageModel, SMALL_PAIR, Settings};
 use specdec::round::RoundEvent;
@@ -264,6 +264,48 @@ fn a_lane_that_fails_does_not_stop_the_others() {
     let rounds = one_round_together(&mut lanes, pair[0], &still()).unwrap();
     assert!(rounds[0].is_ok() && rounds[2].is_ok());
     assert_eq!(rounds[1].as_ref().unwrap_err().to_string(), "the disk is full");
+}
+
+/// A drafter without a draft.
+#[derive(Debug)]
+struct Failing;
+
+impl<'a> Drafter<'a> for Failing {
+    fn propose<'f>(&'f mut self, _: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async { Err(Error::input("there is no draft")) })
+    }
+
+    fn state_key(&mut self, _: &[Token]) -> Result<Vec<u8>, Error> {
+        Ok(Vec::new())
+    }
+
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+        Ok(Box::new(Self))
+    }
+}
+
+/// Catches: a sequence whose draft failed takes an evaluation, so that the others verify with each
+/// other's rows.
+#[test]
+fn a_failed_draft_takes_no_rows_of_others() {
+    let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&Settings::default()).unwrap());
+    let pair = [&*target, &*draft];
+    let asked = Asked::all("model");
+    let mut open = (0..4).map(|i| Open::new(i, &asked[i + 2], pair)).collect::<Vec<_>>();
+    let tools = Tools { draft: None, target: None, texts: None };
+    let plain = MethodSpec { drafter: PLAIN.to_owned(), ..MethodSpec::default() };
+    let method = Method { drafter: Box::new(Failing), ..plain.build_with(tools).unwrap() };
+    let stop = StopRules::max_tokens(8);
+    open[1].generation = Generation::new(pair[0], method, &[1, 2], stop, None).unwrap();
+    let mut lanes = open.iter_mut().map(Open::lane).collect::<Vec<_>>();
+    let rounds = one_round_together(&mut lanes, pair[0], &still()).unwrap();
+    assert_eq!(rounds[1].as_ref().unwrap_err().to_string(), "there is no draft");
+    for i in [0, 2, 3] {
+        rounds[i].as_ref().unwrap();
+        let (tokens, rounds) = asked[i + 2].alone(pair);
+        assert_eq!(open[i].seen.0[..], rounds.0[..1], "{i}");
+        assert!(tokens.starts_with(open[i].generation.new_tokens()), "{i}");
+    }
 }
 
 /// Under the virtual clock, a round costs the sum of all its rows, for every lane in it.
