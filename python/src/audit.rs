@@ -2,7 +2,7 @@
 
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use specdec::audit::{AuditLimits, AuditVerdict, SequenceDists, TokenAudit};
 
 use crate::distributions::{Given, Rows, tokens, value_error};
@@ -20,17 +20,18 @@ impl Audit {
         Self(TokenAudit::new(&ks))
     }
 
-    /// Reads a sequence with the name of its prompt and its number among those of the prompt; the
-    /// others are q, raw p and raw q.
+    /// Reads a sequence with the name of its prompt, its number among those of the prompt, and its
+    /// source, unless it is a copy; the others are q, raw p and raw q.
     fn read(
         &mut self,
         py: Python<'_>,
-        sequence: (String, u32),
+        sequence: (String, u32, Option<String>),
         drawn: PyReadonlyArray1<'_, i64>,
         p: Given<'_>,
         others: (Option<Given<'_>>, Option<Given<'_>>, Option<Given<'_>>),
     ) -> PyResult<()> {
         let (q, raw_p, raw_q) = others;
+        let (prompt, repeat, source) = sequence;
         let vocab = p.0.as_array().ncols();
         let drawn = tokens("tokens", &drawn, vocab)?;
         let dists = |name, given: Option<_>| given.map(|given| Rows::new(name, given).dists());
@@ -42,7 +43,10 @@ impl Audit {
         };
         let audit = &mut self.0;
         py.detach(|| {
-            audit.begin(&sequence.0, sequence.1);
+            if audit.copies.is_copy(source, &drawn) {
+                return Ok(());
+            }
+            audit.begin(&prompt, repeat);
             audit.read(&drawn, dists, None)?;
             audit.end();
             Ok(())
@@ -67,12 +71,16 @@ impl Audit {
         found.set_item("refuted", verdict.refuted)?;
         found.set_item("log10_e", verdict.log10_e)?;
         found.set_item("plain_log10_e", verdict.plain_log10_e)?;
+        found.set_item("copies", verdict.copies)?;
         found.set_item("impossible", verdict.impossible)?;
+        found.set_item("plain_impossible", verdict.plain_impossible)?;
+        found.set_item("log10_e_impossible", verdict.log10_e_impossible)?;
         let first = verdict
             .first_impossible
             .map(|first| (first.prompt, first.repeat, first.at, first.token));
         found.set_item("first_impossible", first)?;
         found.set_item("bug", verdict.bug)?;
+        found.set_item("alike", PyTuple::new(py, verdict.alike)?)?;
         found.set_item("not_placed", verdict.not_placed)?;
         let bets = verdict.bets.into_iter().map(|bet| {
             let row = PyDict::new(py);

@@ -64,6 +64,29 @@ def test_wrong_completions_are_refuted_and_named(bug):
     assert found.bets["bug"][0] == bug and found.bets.to_polars()["log10_e"][0] > 3
 
 
+def test_copies_count_once():
+    once = specdec.audit(rows(P), EXACT, q=rows(Q), lengths=[100] * 60, ks=[4])
+    p, q, twice = rows(P, 2 * N), rows(Q, 2 * N), np.tile(EXACT, 2)
+    more = {"q": q, "lengths": [100] * 120, "ks": [4]}
+    for sources in (None, list(range(60)) * 2):
+        found = specdec.audit(p, twice, sources=sources, **more)
+        assert (found.copies, found.tokens, found.log10_e) == (60, N, once.log10_e)
+        assert "copies of other completions, which are not counted: 60" in str(found)
+    apart = specdec.audit(p, twice, sources=[("p", seed) for seed in range(120)], **more)
+    assert (apart.copies, apart.tokens) == (0, 2 * N)
+    with pytest.raises(ValueError, match="sources has 3 values, and there are 120 sequences"):
+        specdec.audit(p, twice, sources=[1, 2, 3], **more)
+
+
+def test_bugs_that_are_not_excluded_are_listed():
+    sizes = range(300, N, 300)
+    each = [specdec.audit(rows(P, n), WRONG["lenient"][:n], q=rows(Q, n), ks=[4]) for n in sizes]
+    found = next(one for one in each if len(one.alike) > 1)
+    assert found.refuted and found.bug is None and "lenient" in found.alike, found
+    assert f"it looks like {' or '.join(found.alike)}" in str(found)
+    assert each[-1].alike == ("lenient",) and each[-1].bug == "lenient"
+
+
 def test_every_token_meets_its_own_row():
     """Distributions that change from token to token, across two sequences."""
     dists = np.array([P, P[::-1], Q])[np.arange(3000) % 3]
@@ -114,6 +137,18 @@ def test_plain_completions_are_the_floor():
     assert plain.refuted
     again = specdec.audit(rows(colder), EXACT, ks=[4], plain=plain)
     assert not again.refuted and again.plain_log10_e == plain.log10_e
+
+
+def test_impossible_tokens_count_by_their_rate():
+    """Greedy completions of another model, of which the plain ones have one token."""
+    greedy, lengths = rows([1.0, 0.0], 768), [64] * 12
+    plain, other = np.zeros(768, int), np.zeros(768, int)
+    plain[70], other[3::8] = 1, 1
+    floor = specdec.audit(greedy, plain, lengths=lengths)
+    found = specdec.audit(greedy, other, lengths=lengths, plain=floor)
+    assert found.refuted and found.log10_e_impossible > 3.3
+    assert (found.impossible, found.plain_impossible) == (96, 1)
+    assert not specdec.audit(greedy, plain, lengths=lengths, plain=floor).refuted
 
 
 def tape(path, completions, samplings=1):

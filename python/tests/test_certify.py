@@ -15,7 +15,9 @@ def test_a_right_sampler_is_enumerated():
     assert found.max_tv < 1e-12 and found.max_error < 1e-12 and found.bar == 1e-12
     assert found.paths > 1000 and found.cases.rows >= 10
     assert found.cases["rounds"].sum() == found.paths
-    assert str(found).startswith("exact: the joint distribution of 4 tokens")
+    assert found.acceptance == pytest.approx(found.rejection_acceptance) and found.alike == ()
+    assert {(4, 3), (40, 1), (2, 6)} == set(zip(found.cases["vocab"], found.cases["k"]))
+    assert str(found).startswith("exact: the joint distribution of K + 1 tokens")
     assert "1.0e-12" in repr(found)
     assert specdec.exact(right, vocab=3, k=2)
 
@@ -187,5 +189,5 @@ def test_pytest_shows_the_certificate(pytester):
         """
     )
     shown = pytester.runpytest_subprocess("-p", "no:cacheprovider").stdout.str()
-    assert "wrong: the joint distribution of 4 tokens" in shown
+    assert "wrong: the joint distribution of K + 1 tokens" in shown
     assert "worst case:" in shown and "likely bug: " in shown

@@ -6,6 +6,8 @@ use crate::sampling::Logits;
 /// A token of probability 0.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImpossibleToken {
+    /// Number of the sequence among all that were read.
+    pub sequence: usize,
     /// Id of the prompt.
     pub prompt: String,
     /// Number of the sequence among those of the prompt.

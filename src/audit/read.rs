@@ -25,6 +25,8 @@ pub struct AuditedSequence<'t> {
     pub sequence: &'t TapeSequence,
     /// Its rounds, if the decoder reported them.
     pub rounds: Option<&'t [ReportedRound]>,
+    /// Its seed, if it is known.
+    pub seed: Option<u64>,
 }
 
 /// An audit whose distributions are computed by models.
@@ -38,6 +40,8 @@ pub struct AuditReader<'m> {
     pub bets_know_rounds: bool,
     target: Teacher<'m>,
     sampler: Sampler,
+    /// Whether the temperature is 0.
+    greedy: bool,
     /// The target without processors, if it has any.
     raw: Option<Sampler>,
     /// The same for the draft model.
@@ -73,6 +77,7 @@ impl<'m> AuditReader<'m> {
             rounds: None,
             bets_know_rounds: false,
             sampler: Sampler::new(sampling)?.on(rows),
+            greedy: sampling.is_greedy(),
             raw: raw(sampling).transpose()?,
             target,
             draft: draft.transpose()?,
@@ -86,15 +91,21 @@ impl<'m> AuditReader<'m> {
         Self { raw: None, ..self }
     }
 
-    /// Reads a sequence.
+    /// Reads a sequence, unless it is a copy of another one.
     ///
     /// # Errors
     /// If a model fails, logits define no distribution, or the models have different
     /// vocabularies.
     pub fn read(
         &mut self,
-        AuditedSequence { sequence, rounds }: AuditedSequence<'_>,
+        AuditedSequence { sequence, rounds, seed }: AuditedSequence<'_>,
     ) -> Result<(), Error> {
+        // At temperature 0 the prompt alone determines a completion.
+        let seed = if self.greedy { Some(0) } else { seed };
+        let source = seed.map(|seed| (&sequence.prompt_tokens, seed));
+        if self.audit.copies.is_copy(source, &sequence.tokens) {
+            return Ok(());
+        }
         self.audit.begin(&sequence.prompt, sequence.repeat);
         let prompt_len = sequence.prompt_tokens.len();
         let reported = rounds.filter(|_| self.bets_know_rounds);

@@ -2,6 +2,7 @@
 
 use super::bet::{Bet, is_kept};
 use super::bugs::BUGS;
+use super::copies::Copies;
 use super::distributions::{PreviousDists, SequenceDists};
 use super::impossible::ImpossibleToken;
 use super::learnt::LearntBet;
@@ -28,10 +29,12 @@ pub struct TokenAudit {
     pub bets: Vec<Bet>,
     /// The bets on unknown bugs.
     pub learnt: Vec<LearntBet>,
-    /// Number of sequences that were read.
-    pub sequences: usize,
-    /// Number of their tokens.
+    /// Numbers of tokens of the sequences that were read.
+    pub lengths: Vec<usize>,
+    /// Number of all their tokens.
     pub tokens: usize,
+    /// The sequences that repeat another one.
+    pub copies: Copies,
     /// Tokens of probability 0.
     pub impossible: Vec<ImpossibleToken>,
     /// Logarithm of the largest wealth so far of a bet that is split over all bugs.
@@ -50,8 +53,9 @@ impl TokenAudit {
             before: None,
             bets: BUGS.iter().map(|bug| Bet::new(bug, ks)).collect(),
             learnt: UNKNOWN_BUGS.iter().map(LearntBet::new).collect(),
-            sequences: 0,
+            lengths: Vec::new(),
             tokens: 0,
+            copies: Copies::default(),
             impossible: Vec::new(),
             best: 0.0,
         }
@@ -84,13 +88,16 @@ impl TokenAudit {
         dists.check(part)?;
         let impossible =
             part.iter().enumerate().filter(|&(i, &token)| dists.target[i].p(token) <= 0.0);
+        let sequence = self.lengths.len();
         self.impossible.extend(impossible.map(|(i, &token)| ImpossibleToken {
+            sequence,
             prompt: self.prompt.clone(),
             repeat: self.repeat,
             at: self.at + i,
             token,
             gap: f64::INFINITY,
         }));
+        self.copies.read(part, &dists.target);
         let (begin, before) = (self.tokens, self.before.as_ref());
         let ended = |at: usize| ended.and_then(|ended| ended.get(at).copied());
         let seen = self.seen(part, &dists, before);
@@ -134,7 +141,8 @@ impl TokenAudit {
 
     /// Ends the sequence.
     pub fn end(&mut self) {
-        self.sequences += 1;
+        self.lengths.push(self.at);
+        self.copies.end();
         let learnt = self.learnt.iter().map(|bet| bet.wealth.log());
         let logs = self.bets.iter().map(|bet| bet.wealth.log()).chain(learnt).collect::<Vec<_>>();
         self.best = self.best.max(log_mean_exp(&logs));

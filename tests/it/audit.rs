@@ -208,8 +208,9 @@ fn with_bets<T>(
     let own = with_draft.then(|| AuditedDraft { teacher: Teacher::new(&draft).unwrap(), sampling });
     let teacher = Teacher::new(&target).unwrap();
     let mut reader = AuditReader::new(teacher, sampling, own, &[4]).unwrap();
-    let whole = |sequence| AuditedSequence { sequence, rounds: None };
-    sequences.iter().for_each(|sequence| reader.read(whole(sequence)).unwrap());
+    for (seed, sequence) in (0..).zip(sequences) {
+        reader.read(AuditedSequence { sequence, rounds: None, seed: Some(seed) }).unwrap();
+    }
     see(reader.audit.best, reader.audit.tokens, &reader.audit.bets)
 }
 
@@ -309,7 +310,7 @@ fn reported_rounds_sharpen_bets() {
         let mut reader = AuditReader::new(teacher, sampling, Some(own), &[3, 4, 5]).unwrap();
         reader.bets_know_rounds = reported;
         for (sequence, rounds) in &with_rounds(kind, 6_000, 21) {
-            reader.read(AuditedSequence { sequence, rounds: Some(rounds) }).unwrap();
+            reader.read(AuditedSequence { sequence, rounds: Some(rounds), seed: None }).unwrap();
         }
         let bonus = reader.audit.bets.iter().find(|bet| bet.bug.name == "bonus_from_draft");
         (bonus.unwrap().wealth.log(), reader.audit.best)
@@ -340,7 +341,7 @@ fn impossible_tokens_are_found() {
     let teacher = Teacher::new(&target).unwrap();
     let mut reader = AuditReader::new(teacher, SamplingParams::NEUTRAL, None, &[4]).unwrap();
     let sequence = sequence_of(&[0], vec![0, 2, 1], 3);
-    reader.read(AuditedSequence { sequence: &sequence, rounds: None }).unwrap();
+    reader.read(AuditedSequence { sequence: &sequence, rounds: None, seed: None }).unwrap();
     let found = reader.audit.impossible.iter().map(|found| (found.at, found.token));
     assert_eq!(found.collect::<Vec<_>>(), [(1, 2)]);
     assert_eq!(reader.audit.impossible[0].gap, f64::INFINITY);
@@ -356,7 +357,7 @@ fn gaps_separate_ties_from_bugs() {
     let greedy = SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL };
     let mut reader = AuditReader::new(Teacher::new(&target).unwrap(), greedy, None, &[4]).unwrap();
     let sequence = sequence_of(&[0], vec![0, 1, 2, 0], 4);
-    reader.read(AuditedSequence { sequence: &sequence, rounds: None }).unwrap();
+    reader.read(AuditedSequence { sequence: &sequence, rounds: None, seed: None }).unwrap();
     let gaps =
         reader.audit.impossible.iter().map(|found| (found.at, found.gap)).collect::<Vec<_>>();
     assert_eq!(gaps.len(), 2);

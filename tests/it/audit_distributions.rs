@@ -99,7 +99,8 @@ fn siblings_have_the_distribution_of_their_program() {
 }
 
 /// The detectable share of a bug, against the one that follows from its distribution.
-/// Catches: the mean of few draws is not corrected; any number of tokens notices a bug.
+/// Catches: the mean of few draws is not corrected; any number of tokens notices a bug; the
+/// stake of a bet is not split over its strengths.
 #[test]
 fn the_detectable_share_follows_from_the_distribution() {
     const TOKENS: usize = 20_000;
@@ -123,7 +124,7 @@ fn the_detectable_share_follows_from_the_distribution() {
             let weights = target.map(|p: f64| p.powf(power));
             let own = weights.map(|weight| weight / weights.iter().sum::<f64>());
             // Whether nine of ten audits would refute the share that is this many steps below 1.
-            let noticed = |step: &i32| {
+            let noticed = |step: &i32, log: f64| {
                 let share = f64::powf(2.0, -f64::from(*step) / 3.0);
                 let (mut mean, mut square) = (0.0, 0.0);
                 for (p, own) in target.iter().zip(own) {
@@ -132,17 +133,19 @@ fn the_detectable_share_follows_from_the_distribution() {
                     (mean, square) = (mean + drawn * won, square + drawn * won * won);
                 }
                 let variance = TOKENS as f64 * (square - mean * mean);
-                TOKENS as f64 * mean - 1.2816 * variance.sqrt() >= 10.0 + 28_f64.ln()
+                TOKENS as f64 * mean - 1.2816 * variance.sqrt() >= log + 28_f64.ln()
             };
-            let expected = (0..28).filter(noticed).max().unwrap();
             let bet = audit.bets.iter().find(|bet| bet.bug.name == name).unwrap();
-            let found = bet.detectable(10.0);
-            let found = found.map_or(0.0, |share| -3.0 * share.log2());
-            // Draws at 2,048 positions are off by a step at most.
-            assert!(
-                (found - f64::from(expected)).abs() < 1.01,
-                "{name} of {target:?}: {found} and {expected}"
-            );
+            for log in [0.0, 10.0] {
+                let expected = (0..28).filter(|step| noticed(step, log)).max().unwrap();
+                let found = bet.detectable(log);
+                let found = found.map_or(0.0, |share| -3.0 * share.log2());
+                // Draws at 2,048 positions are off by a step at most.
+                assert!(
+                    (found - f64::from(expected)).abs() < 1.01,
+                    "{name} of {target:?}: {found} and {expected}"
+                );
+            }
         }
     }
 }

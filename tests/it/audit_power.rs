@@ -87,9 +87,9 @@ impl Decoder<'_> {
         let teacher = Teacher::new(self.target).unwrap();
         let ks = [self.spec.num_speculative_tokens];
         let mut reader = AuditReader::new(teacher, self.spec.sampling, Some(own), &ks).unwrap();
-        sequences
-            .iter()
-            .for_each(|sequence| reader.read(AuditedSequence { sequence, rounds: None }).unwrap());
+        for (seed, sequence) in (0..).zip(sequences) {
+            reader.read(AuditedSequence { sequence, rounds: None, seed: Some(seed) }).unwrap();
+        }
         let limits = AuditLimits { level: 1e-3, tie: 0.0 };
         let verdict = AuditVerdict::of(&reader.audit, None, limits);
         (verdict.refuted, verdict.bug.unwrap_or("-"))

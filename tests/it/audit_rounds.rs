@@ -79,7 +79,7 @@ fn audited(
     assert_eq!(shape, RoundShape { prompt_gives_one: false, bonus: true });
     for ((sequence, _), counts) in sequences.iter().zip(reported) {
         let rounds = shape.rounds(counts, Some(K));
-        reader.read(AuditedSequence { sequence, rounds: Some(&rounds) }).unwrap();
+        reader.read(AuditedSequence { sequence, rounds: Some(&rounds), seed: None }).unwrap();
     }
     reader.rounds.unwrap().verdict().unwrap()
 }

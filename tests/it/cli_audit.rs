@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use specdec::audit::{BUGS, UNKNOWN_BUGS};
 
 use crate::cli_support::{refuses, specdec, stdout, text};
@@ -75,6 +75,13 @@ fn an_audit_is_documented_and_bad_input_is_refused() {
     let own = TapeFolder::new();
     let tape = own.scored();
     let doc = include_str!("../../docs/audit.md");
+    let counts = format!(
+        "the {} bets below, on {} known bugs and {} kinds of unknown ones",
+        BUGS.len() + UNKNOWN_BUGS.len(),
+        BUGS.len(),
+        UNKNOWN_BUGS.len()
+    );
+    assert!(doc.contains(&counts), "the document states other numbers than {counts}");
     for bug in BUGS {
         assert!(doc.contains(&format!("`{}`", bug.name)), "{} is not documented", bug.name);
         assert!(doc.contains(bug.summary), "{} has another summary in the document", bug.name);
@@ -144,6 +151,36 @@ fn sequences_of_any_program_are_read() {
         let stderr = text(&run.stderr);
         assert!(run.status.code() == Some(1) && stderr.contains(part), "{wrong}: {stderr}");
     }
+}
+
+/// Catches: a file that has each completion twice counts twice.
+#[test]
+fn copies_are_reported_and_count_once() {
+    let own = TapeFolder::new();
+    let tape = fs::read_to_string(own.scored()).unwrap();
+    let lines = tape.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let texts =
+        lines.filter_map(|line| line.get("text").cloned()).filter(|text| text["sampling"] == 0);
+    let sequence = |(seed, text): (usize, Value)| {
+        let line = json!({
+            "prompt_ids": text["prompt_tokens"], "output_ids": text["tokens"], "seed": seed,
+        });
+        format!("{line}\n")
+    };
+    let once = (0..).zip(texts).map(sequence).collect::<String>();
+    let file = own.path("completions.jsonl");
+    let of = |lines: &str| {
+        fs::write(&file, lines).unwrap();
+        let (found, code, stderr) = audited(&[&file]);
+        assert!(found[0]["tokens"] == 1440, "{code:?} {stderr}");
+        (found[0]["copies"].clone(), found[0]["log10_e"].clone())
+    };
+    let (none, e) = of(&once);
+    assert_eq!(none, 0);
+    assert_eq!(of(&once.repeat(3)), (72.into(), e));
+    let run = specdec(&["audit", &file, "--target", "toy:mixed"]).output().unwrap();
+    let shown = text(&run.stdout);
+    assert!(shown.contains("; 72 copies of completions are not counted"), "{shown}");
 }
 
 /// Rounds are audited if the sequences report enough of them.

@@ -35,13 +35,13 @@ fn the_documented_verifier_is_enumerated_and_exact() {
     let args = ["certify", "--external", &command, "--json", file.to_str().unwrap()];
     let table = stdout(&args);
     let verdict =
-        "\nexact: the joint distribution of 4 tokens is the target's to 1.0e-12 in 14 cases, ";
+        "\nexact: the joint distribution of K + 1 tokens is the target's to 1.0e-12 in 50 cases, ";
     assert!(table.contains(verdict), "{table}");
     let json: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     assert_eq!((&json["verdict"], &json["command"]), (&"exact".into(), &command.as_str().into()));
     assert!(json["rounds"].as_u64().unwrap() > 3000 && json["git_commit"].is_string());
     let smaller = stdout(&["certify", "--external", &command, "--vocab", "2", "-k", "1"]);
-    assert!(smaller.contains("(vocabulary 2, K = 1)"), "{smaller}");
+    assert!(smaller.contains(" by rejection sampling; vocabulary 2, K = 1)"), "{smaller}");
 }
 
 #[test]

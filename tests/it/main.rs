@@ -14,6 +14,7 @@ mod audit_scoring;
 #[cfg(feature = "serve")]
 mod audit_servers;
 mod audit_unknown;
+mod audit_verdict;
 mod beam;
 mod beam_ends;
 mod ceiling;
@@ -31,6 +32,7 @@ mod exactness;
 mod exactness_ends;
 mod exactness_time;
 mod external;
+mod external_aimed;
 mod external_sampled;
 mod external_support;
 mod fixtures;

@@ -24,6 +24,8 @@ class AuditVerdict:
 
     sequences: int
     tokens: int
+    #: Sequences that repeat another one and do not count.
+    copies: int
     #: The probability with which exact completions may be refuted.
     level: float
     refuted: bool
@@ -33,10 +35,16 @@ class AuditVerdict:
     plain_log10_e: Optional[float]
     #: Tokens with p = 0.
     impossible: int
+    #: The same in the completions without speculation.
+    plain_impossible: Optional[int]
+    #: log10 of the e-value against such tokens that are no more frequent than in those.
+    log10_e_impossible: Optional[float]
     #: The first of them: name of the sequence, its number, position, token.
     first_impossible: Optional[tuple[str, int, int, int]]
-    #: The bug whose bet won most, if that bet alone refutes the completions.
+    #: The bug, if its bet alone refutes the completions and the evidence excludes all others.
     bug: Optional[str]
+    #: The bugs that the evidence does not exclude, the best first.
+    alike: tuple[str, ...]
     #: The bets, the best first: `bug`, `summary`, `seen`, `tokens`, `log10_e`, `strength`, `tv`,
     #: `tv_bound`, `tv_detectable`.
     bets: Columns
@@ -50,7 +58,7 @@ class AuditVerdict:
         return float(np.power(10.0, min(self.log10_e, 308.0)))
 
     def __repr__(self) -> str:
-        bug = "" if self.bug is None else f"; likely bug: {self.bug}"
+        bug = f"; likely bug: {' or '.join(self.alike)}" if self.alike else ""
         return f"<{self._sentence()}{bug}>"
 
     def __str__(self) -> str:
@@ -61,11 +69,14 @@ class AuditVerdict:
                 f"{self.impossible} tokens that the target cannot draw, the first {token} at "
                 f"position {position} of sequence {sequence}"
             )
+        if self.copies:
+            lines.append(f"copies of other completions, which are not counted: {self.copies}")
         if self.bug is not None:
-            bets = self.bets
-            lines.append(
-                f"it looks like {bets['bug'][0]}: {bets['summary'][0]} (seen: {bets['seen'][0]})"
-            )
+            at = self.bets["bug"].tolist().index(self.bug)
+            summary, seen = self.bets["summary"][at], self.bets["seen"][at]
+            lines.append(f"it looks like {self.bug}: {summary} (seen: {seen})")
+        elif self.alike:
+            lines.append(f"it looks like {' or '.join(self.alike)}")
         return "\n".join(lines)
 
     def _sentence(self) -> str:
@@ -88,6 +99,7 @@ def audit(
     raw_q: Optional[Distributions] = None,
     sequences: Optional[ArrayLike] = None,
     lengths: Optional[ArrayLike] = None,
+    sources: Optional[Iterable[object]] = None,
     sampling: Optional[int] = None,
     ks: Iterable[int] = (1, 2, 3, 4, 5, 6, 8),
     level: float = 1e-3,
@@ -106,7 +118,9 @@ def audit(
 
     More distributions of the same shape allow more bets: `q` are the draft's at the same
     positions, `raw_p` and `raw_q` both before temperature and truncation. `ks`: the possible
-    numbers of drafted tokens per round. `level`: the probability with which exact completions may
+    numbers of drafted tokens per round. `sources` says for each sequence what determines it, such
+    as `(prompt, seed)`: sequences with the same source are copies and count once. Without it,
+    equal sequences of a probability below e^-40 are copies. `level`: the probability with which exact completions may
     be refuted. `plain`: the verdict on completions of the same program without speculation; only
     what exceeds it counts.
 
@@ -127,6 +141,9 @@ def audit(
         columns: Any = source
         p = columns
         parts = _sequences_of_columns(_arrays.tokens("tokens", tokens), sequences, lengths)
+    names = [None] * len(parts) if sources is None else [repr(source) for source in sources]
+    if len(names) != len(parts):
+        raise ValueError(f"sources has {len(names)} values, and there are {len(parts)} sequences")
     total = sum(len(sequence.tokens) for sequence in parts)
     target = _Rows("p", p, total)
     own, raw_target, raw_own = (
@@ -134,12 +151,12 @@ def audit(
         for name, rows in (("q", q), ("raw_p", raw_p), ("raw_q", raw_q))
     )
     begin = 0
-    for sequence in parts:
+    for sequence, source in zip(parts, names):
         others = tuple(
             None if rows is None else rows.of(sequence, begin)
             for rows in (own, raw_target, raw_own)
         )
-        named = (sequence.name, sequence.repeat)
+        named = (sequence.name, sequence.repeat, source)
         found.read(named, sequence.tokens, target.of(sequence, begin), others)
         begin += len(sequence.tokens)
     return _verdict(found, level, plain)

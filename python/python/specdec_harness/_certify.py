@@ -74,18 +74,24 @@ class Certificate:
     bar: float
     #: Paths that were enumerated, or rounds that were sampled.
     rounds: int
+    #: The share of drafted tokens that are accepted, and that rejection sampling accepts.
+    acceptance: float
+    rejection_acceptance: float
     #: The largest total variation of the next k + 1 tokens over the cases.
     max_tv: float
     #: The largest difference at one sequence.
     max_error: float
-    #: Case by case: `name`, `about`, `rounds`, `tv_joint`, `tv_first_token`, `max_error`, `noise`.
+    #: Case by case: `name`, `about`, `vocab`, `k`, `rounds`, `tv_joint`, `tv_first_token`,
+    #: `max_error`, `acceptance`, `rejection_acceptance`, `noise`.
     cases: Columns
     #: Where the distribution differs from the target's, in the case in which it differs most.
     worst: Optional[Witness]
     #: What the verifier did that no verifier may do.
     fault: Optional[str]
-    #: The known bug with the same distribution; else `closest_bug` has the closest one.
+    #: The known bug with the same distribution; `alike` has several, if there are several, and if
+    #: there is none, `closest_bug` is the closest one.
     likely_bug: Optional[Bug]
+    alike: tuple[Bug, ...]
     closest_bug: Optional[Bug]
     #: How rounds were sampled; None if all outcomes were enumerated.
     sampling: Optional[Sampling]
@@ -136,8 +142,8 @@ def certify(
     must depend on these and on the answers of rng alone:
 
     - `rng.choose(weights)` draws an index. A function that uses nothing else is *enumerated*:
-      every draft and every outcome, in pairs of p and q that are easy, close, truncated or
-      disjoint. The joint distribution of the next k + 1 tokens is the target's to `bar` (1e-12),
+      every draft and every outcome, in pairs of p and q that are easy, close, truncated,
+      disjoint, nearly certain or rare, and at about a thousand values of p/q. The joint distribution of the next k + 1 tokens is the target's to `bar` (1e-12),
       or not.
     - `rng.uniform()`, and `rng.generator`, a `numpy.random.Generator`: a function that uses these
       is *sampled*. The number of rounds is such that a verifier that is off by a total variation
@@ -201,11 +207,13 @@ def _certificate(found: dict[str, Any], table: str, sentence: str) -> Certificat
     cases, worst, sampling = found.pop("cases"), found.pop("worst"), found.pop("sampling")
     names = cases[0] if cases else ()
     likely, closest = (_bug(found.pop(name)) for name in ("likely_bug", "closest_bug"))
+    alike = tuple(bug for bug in map(_bug, found.pop("alike")) if bug is not None)
     return Certificate(
         **found,
         cases=Columns({name: np.array([case[name] for case in cases]) for name in names}),
         worst=None if worst is None else _witness(worst),
         likely_bug=likely,
+        alike=alike,
         closest_bug=closest,
         sampling=None if sampling is None else Sampling(**sampling),
         _table=table,

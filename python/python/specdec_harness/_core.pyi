@@ -22,7 +22,7 @@ class Audit:
     def __new__(cls, ks: list[int]) -> Audit: ...
     def read(
         self,
-        sequence: tuple[str, int],
+        sequence: tuple[str, int, Optional[str]],
         drawn: NDArray[np.int64],
         p: _Rows,
         others: tuple[Optional[_Rows], ...],

@@ -198,17 +198,18 @@ impl AuditArgs {
             }
             reader.rounds = reported.shape.map(|_| RoundAudit::new(self.rule, k));
             reader.bets_know_rounds = self.reported_rounds;
-            let sequences = tape.sequences.iter().zip(&reported.rounds);
-            let mut sequences =
-                sequences.filter(|(sequence, _)| sequence.sampling == number).collect::<Vec<_>>();
+            let sequences = tape.sequences.iter().zip(&sequences.reports).zip(&reported.rounds);
+            let mut sequences = sequences
+                .filter(|((sequence, _), _)| sequence.sampling == number)
+                .collect::<Vec<_>>();
             // Models reuse the prefix that two sequences in a row share.
-            sequences.sort_by(|(a, _), (b, _)| a.prompt_tokens.cmp(&b.prompt_tokens));
-            for (sequence, rounds) in sequences {
+            sequences.sort_by(|((a, _), _), ((b, _), _)| a.prompt_tokens.cmp(&b.prompt_tokens));
+            for ((sequence, report), rounds) in sequences {
                 let place = || {
                     format!("prompt {}, repeat {}", shown::line(&sequence.prompt), sequence.repeat)
                 };
-                let rounds = rounds.as_deref();
-                reader.read(AuditedSequence { sequence, rounds }).with_context(place)?;
+                let (rounds, seed) = (rounds.as_deref(), report.seed);
+                reader.read(AuditedSequence { sequence, rounds, seed }).with_context(place)?;
                 progress.advance(&shown::line(&sequence.prompt));
             }
             if reader.audit.tokens > 0 {

@@ -80,8 +80,20 @@ impl SamplingVerdict {
             format!("; {tokens} that the target cannot draw, the first {first}")
         });
         let impossible = impossible.unwrap_or_default();
+        let excess = verdict.log10_e_impossible.filter(|log10_e| *log10_e > 0.0);
+        let excess = excess.map(|log10_e| {
+            let e = e_value(log10_e);
+            format!("; tokens with p = 0 are more frequent than without speculation, {e}")
+        });
+        let excess = excess.unwrap_or_default();
+        let copies = match verdict.copies {
+            0 => String::new(),
+            1 => "; 1 copy of a completion is not counted".to_owned(),
+            copies => format!("; {copies} copies of completions are not counted"),
+        };
         let word = if verdict.refuted { "refuted" } else { "not refuted" };
-        format!("{word} at level {}: {completions}, {e}{ties}{impossible}", verdict.level)
+        let level = verdict.level;
+        format!("{word} at level {level}: {completions}, {e}{ties}{impossible}{excess}{copies}")
     }
 }
 
@@ -91,20 +103,31 @@ impl ShownAudit {
         let verdicts = self.verdicts.iter().map(SamplingVerdict::text);
         let rounds = self.rounds.iter().map(|rounds| Ok(format!("rounds: {rounds}\n")));
         let planted = self.planted.iter().map(|found| {
-            let bug =
-                found.verdict.bug.map_or(String::new(), |bug| format!(", it looks like {bug}"));
-            Ok(format!("completions with the planted bug: {}{bug}\n", found.sentence()))
+            let bug = found.looks_like().map(|bug| format!(", it looks like {bug}"));
+            let (found, bug) = (found.sentence(), bug.unwrap_or_default());
+            Ok(format!("completions with the planted bug: {found}{bug}\n"))
         });
         verdicts.chain(rounds).chain(seeds.map(Ok)).chain(planted).collect()
     }
 }
 
 impl SamplingVerdict {
+    /// The bugs that the evidence does not exclude, if the completions are refuted by a bet.
+    fn looks_like(&self) -> Option<String> {
+        let alike = &self.verdict.alike;
+        (!alike.is_empty()).then(|| alike.join(" or "))
+    }
+
     fn text(&self) -> Result<String> {
         let mut text = format!("{}\n", self.sentence());
         let verdict = &self.verdict;
-        if let Some(bet) = verdict.bets.first().filter(|_| verdict.bug.is_some()) {
-            writeln!(text, "it looks like {}: {} (seen: {})", bet.bug, bet.summary, bet.seen)?;
+        let named = verdict.bets.iter().find(|bet| Some(bet.bug) == verdict.bug);
+        match (named, self.looks_like()) {
+            (Some(bet), _) => {
+                writeln!(text, "it looks like {}: {} (seen: {})", bet.bug, bet.summary, bet.seen)?;
+            }
+            (None, Some(bugs)) => writeln!(text, "it looks like {bugs}")?,
+            (None, None) => {}
         }
         writeln!(
             text,

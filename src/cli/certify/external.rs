@@ -29,7 +29,7 @@ pub(super) struct ExternalArgs {
         "method", "full", "target", "draft", "tokens", "prompts",
     ])]
     pub(super) external: Option<String>,
-    /// Number of tokens of the vocabulary
+    /// Number of tokens of the vocabulary; with the default V and K, a few cases have others
     #[arg(long, value_name = "V", default_value_t = 4, value_parser = count, requires = "external")]
     vocab: usize,
     /// Number of drafted tokens
@@ -47,7 +47,7 @@ pub(super) struct ExternalArgs {
     /// Sample this number of rounds
     #[arg(long, value_name = "N", requires = "external", conflicts_with = "detect")]
     rounds: Option<u64>,
-    /// Seed of sampled rounds
+    /// Seed of the random cases and of sampled rounds
     #[arg(long, value_name = "N", default_value_t = 0, requires = "external")]
     seed: u64,
     /// Time limit of an answer; the first includes loading the program's libraries

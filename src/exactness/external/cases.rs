@@ -1,14 +1,11 @@
-//! The cases of a certificate: easy and hard pairs of toy models.
+//! The cases of a certificate: easy and hard pairs of p and q, and random ones (`aimed.rs`).
 
 use std::collections::BTreeMap;
 
+use super::aimed::aimed_cases;
 use super::round::ExternalRound;
 use crate::distribution::Token;
-use crate::error::Error;
-use crate::exactness::joint::{JointDistribution, row, target_distribution};
-use crate::exactness::reference::draft_rows;
-use crate::model::ToyPair;
-use crate::sampling::{Sampler, SamplingParams};
+use crate::exactness::joint::JointDistribution;
 
 /// Defines p and q in every context.
 struct CaseSpec {
@@ -47,7 +44,7 @@ impl CaseCell {
 
 const CASES: &[CaseSpec] = &[
     CaseSpec {
-        name: "independent",
+        name: INDEPENDENT,
         about: "p and q have nothing to do with each other",
         soft: true,
         weights: |_, c| [c.p, c.q],
@@ -138,12 +135,21 @@ const CASES: &[CaseSpec] = &[
     },
 ];
 
-/// A case: the rows by drafted tokens, and the distribution that a round must have.
-#[derive(Debug)]
-pub(super) struct RoundCase {
+/// What a case is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CaseKind {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
     pub(super) soft: bool,
+    /// Whether it is sampled, too, if a verifier cannot be enumerated.
+    pub(super) sampled: bool,
+}
+
+/// A case: the rows by drafted tokens, and the distribution that a round must have.
+#[derive(Debug)]
+pub(super) struct RoundCase {
+    pub(super) kind: CaseKind,
+    pub(super) vocab: usize,
     pub(super) k: usize,
     /// p after every sequence of at most K tokens.
     p: BTreeMap<Vec<Token>, Vec<f64>>,
@@ -155,78 +161,59 @@ pub(super) struct RoundCase {
 
 /// The case with very rare tokens, in which sampling detects nothing.
 const RARE: &str = "rare";
+/// The case that other shapes have, too.
+const INDEPENDENT: &str = "independent";
 
-/// All cases for a vocabulary and a K.
-pub(super) fn round_cases(vocab: usize, k: usize) -> Result<Vec<RoundCase>, Error> {
-    let numbered = CASES.iter().enumerate();
-    numbered.map(|(number, spec)| spec.build(number as u64, vocab, k)).collect()
+/// V and K by default, and the shapes that are certified with them: a longer draft, and a larger
+/// vocabulary.
+pub(super) const SHAPE: [usize; 2] = [4, 3];
+const OTHER_SHAPES: [[usize; 2]; 2] = [[2, 6], [40, 1]];
+
+/// All cases for a vocabulary and a K; the seed is that of the random ones.
+pub(super) fn round_cases(vocab: usize, k: usize, seed: u64) -> Vec<RoundCase> {
+    let shape = [vocab, k];
+    let mut cases =
+        (0..).zip(CASES).map(|(number, spec)| spec.build(number, shape)).collect::<Vec<_>>();
+    aimed_cases(&mut cases, shape, seed, usize::MAX);
+    if shape == SHAPE {
+        for other in OTHER_SHAPES {
+            let named = (0..).zip(CASES).filter(|(_, spec)| spec.name == INDEPENDENT);
+            cases.extend(named.map(|(number, spec)| spec.build(number, other)));
+            aimed_cases(&mut cases, other, seed, 1);
+        }
+    }
+    cases
 }
 
 /// The cases that are sampled.
 pub(super) fn sampled_cases(mut cases: Vec<RoundCase>) -> Vec<RoundCase> {
-    cases.retain(|case| case.name != RARE);
+    cases.retain(|case| case.kind.sampled);
     cases
 }
 
 impl CaseSpec {
-    fn build(&self, number: u64, vocab: usize, k: usize) -> Result<RoundCase, Error> {
-        let pair = self.pair(number, vocab);
-        let (target, draft) = (pair.target("target")?, draft_rows(&pair)?);
-        let sampler = Sampler::new(SamplingParams::NEUTRAL)?;
-        let dense = |support: Vec<(Token, f64)>| {
-            let mut row = vec![0.0; vocab];
-            support.into_iter().for_each(|(token, p)| row[token as usize] = p);
-            row
-        };
-        let (mut p, mut q) = (BTreeMap::new(), BTreeMap::new());
-        let mut sequences = vec![Vec::new()];
-        for len in 0..=k {
-            for sequence in &sequences {
-                let context = [&pair.prompt[..], sequence].concat();
-                let of = |model| row(model, &sampler, pair.prompt.len(), &context).map(dense);
-                p.insert(sequence.clone(), of(&target)?);
-                if len < k {
-                    q.insert(sequence.clone(), of(&*draft)?);
-                }
-            }
-            let longer = |sequence: &Vec<Token>| {
-                let sequence = sequence.clone();
-                (0..vocab as Token).map(move |token| [&sequence[..], &[token]].concat())
-            };
-            sequences = sequences.iter().flat_map(longer).collect();
-        }
-        let expected = target_distribution(&target, &sampler, &pair.prompt, k + 1)?;
-        let &Self { name, about, soft, .. } = self;
-        Ok(RoundCase { name, about, soft, k, p, q, expected })
-    }
-
-    /// Tables by the last two tokens.
-    fn pair(&self, number: u64, vocab: usize) -> ToyPair {
-        let mut tables = [BTreeMap::new(), BTreeMap::new()];
-        let tokens = 0..vocab as Token;
-        let pairs = tokens.clone().flat_map(|a| tokens.clone().map(move |b| vec![a, b]));
-        for context in tokens.clone().map(|token| vec![token]).chain(pairs) {
-            let place = context.iter().fold(number + 1, |at, &t| at * 1009 + u64::from(t) + 1);
+    /// Its rows depend on the last two tokens; the context is token 0.
+    fn build(&self, number: u64, [vocab, k]: [usize; 2]) -> RoundCase {
+        let &Self { name, about, soft, weights } = self;
+        let kind = CaseKind { name, about, soft, sampled: name != RARE };
+        RoundCase::new(kind, [vocab, k], |sequence| {
+            let context = [&[0], sequence].concat();
+            let last = &context[context.len().saturating_sub(2)..];
+            let place = last.iter().fold(number + 1, |at, &t| at * 1009 + u64::from(t) + 1);
             let marked = (mixed(place) % vocab as u64) as usize;
             let cell = |token: usize| {
                 let at = (place * 1009 + token as u64) * 2;
-                CaseCell { token, p: unit(at), q: unit(at + 1), marked, first: context.len() == 1 }
+                let first = sequence.is_empty();
+                CaseCell { token, p: unit(at), q: unit(at + 1), marked, first }
             };
-            let weights = (0..vocab).map(|token| (self.weights)(vocab, cell(token)));
-            let weights = weights.collect::<Vec<_>>();
-            let key = context.iter().map(Token::to_string).collect::<Vec<_>>().join(",");
-            for (of, table) in tables.iter_mut().enumerate() {
-                table.insert(key.clone(), normalised(weights.iter().map(|both| both[of])));
-            }
-        }
-        let [target, draft] = tables;
-        ToyPair::new(vocab, 2, target, draft)
+            let both = (0..vocab).map(|token| weights(vocab, cell(token)));
+            both.map(|[p, q]| (p, q)).unzip()
+        })
     }
 }
 
 /// The weights as probabilities. If all are zero, the first token has probability 1.
-fn normalised(weights: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut weights = weights.collect::<Vec<_>>();
+fn normalised(mut weights: Vec<f64>) -> Vec<f64> {
     let total = weights.iter().sum::<f64>();
     if total <= 0.0 {
         weights[0] = 1.0;
@@ -236,7 +223,7 @@ fn normalised(weights: impl Iterator<Item = f64>) -> Vec<f64> {
 }
 
 /// A hash of an integer (Steele, Lea and Flood 2014, SplitMix64), so that tables never change.
-fn mixed(number: u64) -> u64 {
+pub(super) fn mixed(number: u64) -> u64 {
     let step = |x: u64, shift: u32, factor: u64| (x ^ (x >> shift)).wrapping_mul(factor);
     let x = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let x = step(step(x, 30, 0xbf58_476d_1ce4_e5b9), 27, 0x94d0_49bb_1331_11eb);
@@ -249,6 +236,52 @@ fn unit(number: u64) -> f64 {
 }
 
 impl RoundCase {
+    /// A case with these weights of p and q after each sequence of drafted tokens.
+    pub(super) fn new(
+        kind: CaseKind,
+        [vocab, k]: [usize; 2],
+        mut weights: impl FnMut(&[Token]) -> (Vec<f64>, Vec<f64>),
+    ) -> Self {
+        let (mut p, mut q) = (BTreeMap::new(), BTreeMap::new());
+        let mut expected = JointDistribution::from([(Vec::new(), 1.0)]);
+        let mut sequences = vec![Vec::new()];
+        for len in 0..=k {
+            let mut longer = Vec::new();
+            for sequence in sequences {
+                let (of_p, of_q) = weights(&sequence);
+                let (of_p, of_q) = (normalised(of_p), normalised(of_q));
+                let mass = expected.remove(&sequence).unwrap_or(0.0);
+                for (token, own) in (0..).zip(&of_p) {
+                    let next = [&sequence[..], &[token]].concat();
+                    if mass * own > 0.0 {
+                        expected.insert(next.clone(), mass * own);
+                    }
+                    longer.push(next);
+                }
+                if len < k {
+                    q.insert(sequence.clone(), of_q);
+                }
+                p.insert(sequence, of_p);
+            }
+            sequences = longer;
+        }
+        Self { kind, vocab, k, p, q, expected }
+    }
+
+    /// The share of drafted tokens that rejection sampling accepts.
+    pub(super) fn rejection_acceptance(&self) -> f64 {
+        let accepted = self.drafts().into_iter().map(|(draft, mass)| {
+            let mut survival = mass;
+            let each = (0..self.k).map(|at| {
+                let (before, token) = (&draft[..at], draft[at] as usize);
+                survival *= (self.p(before)[token] / self.q(before)[token]).min(1.0);
+                survival
+            });
+            each.sum::<f64>()
+        });
+        accepted.sum::<f64>() / self.k as f64
+    }
+
     /// p after a sequence of at most K tokens.
     pub(super) fn p(&self, sequence: &[Token]) -> &[f64] {
         &self.p[sequence]
@@ -289,11 +322,16 @@ mod tests {
     #[test]
     fn cases_are_what_they_say() {
         for (vocab, k) in [(2, 1), (3, 2), (4, 3), (8, 2)] {
-            for case in round_cases(vocab, k).unwrap() {
+            for case in round_cases(vocab, k, 0).iter().take(CASES.len()) {
                 let soft = case.q.iter().all(|(sequence, q)| {
                     q.iter().chain(case.p(sequence)).all(|&probability| probability > 0.0)
                 });
-                assert_eq!(soft, case.soft || case.name.ends_with("equal"), "{}", case.name);
+                assert_eq!(
+                    soft,
+                    case.kind.soft || case.kind.name.ends_with("equal"),
+                    "{}",
+                    case.kind.name
+                );
                 let mass = case.drafts().iter().map(|(_, mass)| mass).sum::<f64>();
                 assert!((mass - 1.0).abs() < 1e-12);
                 // With two tokens, some cases lose their defining property.
@@ -301,15 +339,15 @@ mod tests {
                     continue;
                 }
                 let equal = case.q.iter().all(|(sequence, q)| q == case.p(sequence));
-                assert_eq!(equal, case.name == "equal", "{}", case.name);
+                assert_eq!(equal, case.kind.name == "equal", "{}", case.kind.name);
                 let apart = case.q.iter().any(|(sequence, q)| {
                     q.iter().zip(case.p(sequence)).all(|(q, p)| *q == 0.0 || *p == 0.0)
                 });
                 assert_eq!(
                     apart,
-                    matches!(case.name, "disjoint" | "one-hot both"),
+                    matches!(case.kind.name, "disjoint" | "one-hot both"),
                     "{}",
-                    case.name
+                    case.kind.name
                 );
             }
         }

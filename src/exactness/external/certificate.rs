@@ -27,6 +27,10 @@ pub struct ExternalCase {
     pub name: &'static str,
     /// A description of p and q.
     pub about: &'static str,
+    /// Number of tokens of the vocabulary.
+    pub vocab: usize,
+    /// Number of drafted tokens.
+    pub k: usize,
     /// Number of enumerated paths or sampled rounds.
     pub rounds: u64,
     /// Total variation of the next K + 1 tokens. For sampled rounds, between their frequencies and
@@ -36,6 +40,10 @@ pub struct ExternalCase {
     pub tv_first_token: f64,
     /// The largest difference in the probability of one sequence.
     pub max_error: f64,
+    /// The share of drafted tokens that are accepted.
+    pub acceptance: f64,
+    /// The share that rejection sampling accepts.
+    pub rejection_acceptance: f64,
     /// The expected `tv_joint` of an exact verifier for sampled rounds; 0 for enumerated ones.
     pub noise: f64,
 }
@@ -91,9 +99,9 @@ pub struct ExternalSampling {
 /// The certificate of an external verifier.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct ExternalCertificate {
-    /// Number of tokens of the vocabulary.
+    /// Number of tokens of the vocabulary in most cases.
     pub vocab: usize,
-    /// Number of drafted tokens.
+    /// Number of drafted tokens in most cases.
     pub k: usize,
     /// The verdict.
     pub verdict: ExternalVerdict,
@@ -105,15 +113,21 @@ pub struct ExternalCertificate {
     pub max_tv: f64,
     /// The largest difference in the probability of one sequence over the cases.
     pub max_error: f64,
+    /// The share of drafted tokens that are accepted, as the mean over the cases.
+    pub acceptance: f64,
+    /// The same for rejection sampling.
+    pub rejection_acceptance: f64,
     /// The results case by case.
     pub cases: Vec<ExternalCase>,
     /// Where the distribution differs from the target's, in the case with the largest difference.
     pub worst: Option<ExternalWitness>,
     /// The rule of the interface that it broke.
     pub fault: Option<String>,
-    /// The known bug with the same distribution.
+    /// The known bug with the same distribution, if all others are excluded.
     pub likely_bug: Option<ExternalBug>,
-    /// Otherwise the known bug with the closest distribution in the first case.
+    /// Several known bugs with the same distribution, if there are several.
+    pub alike: Vec<ExternalBug>,
+    /// If there are none, the known bug with the closest distribution in the first case.
     pub closest_bug: Option<ExternalBug>,
     /// Results of sampling; none if rounds were enumerated.
     pub sampling: Option<ExternalSampling>,

@@ -1,11 +1,11 @@
 //! Certifies an external verifier.
 
 use super::cases::{round_cases, sampled_cases};
-use super::certificate::{ExternalCertificate, ExternalVerdict};
+use super::certificate::{ExternalCase, ExternalCertificate, ExternalVerdict};
 use super::naming::name_bug;
 use super::options::ExternalOptions;
 use super::round::ExternalVerifier;
-use super::round_distribution::completed;
+use super::round_distribution::{acceptance, completed};
 use super::sample::sample_cases;
 use super::walk::{CaseWalk, walk_case};
 use crate::error::Error;
@@ -20,7 +20,7 @@ pub fn certify_external(
     options: &ExternalOptions,
 ) -> Result<ExternalCertificate, Error> {
     let options = options.checked()?;
-    let cases = round_cases(options.vocab, options.k)?;
+    let cases = round_cases(options.vocab, options.k, options.seed);
     let begun = ExternalCertificate {
         vocab: options.vocab,
         k: options.k,
@@ -32,7 +32,7 @@ pub fn certify_external(
         match walk_case(verifier, case) {
             CaseWalk::Enumerated(rounds, paths) => {
                 let dist = completed(case, &rounds);
-                certificate.add(case, &dist, paths, 0.0);
+                certificate.add(case, &dist, paths, acceptance(case, &rounds), 0.0);
                 dists.push(dist);
             }
             CaseWalk::Opaque => {
@@ -47,12 +47,15 @@ pub fn certify_external(
             }
         }
     }
-    let bar = certificate.bar;
-    if certificate.max_error <= bar && certificate.max_tv <= bar {
+    let within = |case: &ExternalCase| {
+        let bar = options.precision.bar(case.k);
+        case.tv_joint <= bar && case.max_error <= bar
+    };
+    if certificate.cases.iter().all(within) {
         certificate.verdict = ExternalVerdict::Exact;
         return Ok(certificate);
     }
     certificate.refute(&cases, &dists);
-    (certificate.likely_bug, certificate.closest_bug) = name_bug(&cases, &dists, bar);
+    certificate.name(name_bug(&cases, &dists, certificate.bar));
     Ok(certificate)
 }

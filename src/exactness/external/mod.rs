@@ -25,9 +25,11 @@
 //! # Ok::<(), specdec::Error>(())
 //! ```
 
+mod aimed;
 mod cases;
 mod certificate;
 mod certify;
+mod draws;
 mod naming;
 mod options;
 mod own;

@@ -1,7 +1,7 @@
 //! Names the known bug that has the found distribution.
 
 use super::cases::RoundCase;
-use super::certificate::ExternalBug;
+use super::certificate::{ExternalBug, ExternalCertificate};
 use super::own::OwnVerifier;
 use super::round::ExternalVerifier;
 use super::round_distribution::{completed, distance};
@@ -46,34 +46,58 @@ impl KnownWrong {
     }
 }
 
-/// The known bug with the same distributions, or else the one with the closest distribution in the
-/// first case. If a token is impossible, programs with the same bug may behave differently. So only
-/// the cases in which all tokens are possible decide.
-pub(super) fn name_bug(
-    cases: &[RoundCase],
-    found: &[JointDistribution],
-    bar: f64,
-) -> (Option<ExternalBug>, Option<ExternalBug>) {
+/// The known bugs that a distribution may have.
+#[derive(Debug, Default)]
+pub(super) struct BugNames {
+    /// Those that nothing excludes, best first.
+    pub(super) alike: Vec<ExternalBug>,
+    /// If there are none: the closest one in the first case.
+    pub(super) closest: Option<ExternalBug>,
+}
+
+impl ExternalCertificate {
+    /// Names the bug, if nothing excludes it and everything else is excluded.
+    pub(super) fn name(&mut self, names: BugNames) {
+        self.closest_bug = names.closest;
+        match <[ExternalBug; 1]>::try_from(names.alike) {
+            Ok([bug]) => self.likely_bug = Some(bug),
+            Err(alike) => self.alike = alike,
+        }
+    }
+}
+
+/// The known bugs with the same distributions in most cases. If a token is impossible, programs
+/// with the same bug may behave differently, so a bug is excluded only in cases in which all tokens
+/// are possible. A name needs a case in which the bug has the found distribution and the target has
+/// not: a difference that is too small for that fits bugs that change nothing.
+pub(super) fn name_bug(cases: &[RoundCase], found: &[JointDistribution], bar: f64) -> BugNames {
     let same = bar.max(SAME);
-    let (mut named, mut closest) = (None::<ExternalBug>, None::<ExternalBug>);
+    let mut names = BugNames::default();
     for mut wrong in known_wrong() {
-        let (mut farthest, mut alike, mut excluded) = (0.0_f64, 0, false);
+        let (mut farthest, mut alike, mut shown) = (0.0_f64, 0, false);
+        let mut excluded = false;
         for (number, (case, found)) in cases.iter().zip(found).enumerate() {
             let tv = wrong.distribution(case).map_or(f64::INFINITY, |dist| distance(&dist, found));
-            if number == 0 && closest.as_ref().is_none_or(|closest| tv < closest.tv) {
-                closest = Some(wrong.bug(tv, [0, cases.len()]));
+            if number == 0 && names.closest.as_ref().is_none_or(|closest| tv < closest.tv) {
+                names.closest = Some(wrong.bug(tv, [0, cases.len()]));
             }
             alike += usize::from(tv <= same);
-            excluded = case.soft && tv > same;
+            shown |= tv <= same && distance(&case.expected, found) > same;
+            excluded = case.kind.soft && tv > same;
             if excluded {
                 break;
             }
-            farthest = if case.soft { farthest.max(tv) } else { farthest };
+            farthest = if case.kind.soft { farthest.max(tv) } else { farthest };
         }
-        if !excluded && named.as_ref().is_none_or(|named| alike > named.cases[0]) {
-            named = Some(wrong.bug(farthest, [alike, cases.len()]));
+        let most = names.alike.first().map_or(0, |bug| bug.cases[0]);
+        if excluded || !shown || alike < most {
+            continue;
         }
+        if alike > most {
+            names.alike.clear();
+        }
+        names.alike.push(wrong.bug(farthest, [alike, cases.len()]));
     }
-    let closest = closest.filter(|bug| named.is_none() && bug.tv.is_finite());
-    (named, closest)
+    names.closest = names.closest.filter(|bug| names.alike.is_empty() && bug.tv.is_finite());
+    names
 }

@@ -1,5 +1,6 @@
 //! The options for certifying an external verifier.
 
+use super::cases::SHAPE;
 use crate::error::Error;
 use crate::exactness::joint::TOLERANCE;
 
@@ -49,14 +50,15 @@ pub struct ExternalOptions {
     pub detect: f64,
     /// The number of sampled rounds; by default as many as `detect` needs.
     pub rounds: Option<u64>,
-    /// Seed of sampled rounds.
+    /// Seed of random cases and of sampled rounds.
     pub seed: u64,
 }
 
 impl Default for ExternalOptions {
     fn default() -> Self {
         let precision = ExternalPrecision::default();
-        Self { vocab: 4, k: 3, precision, detect: 0.01, rounds: None, seed: 0 }
+        let [vocab, k] = SHAPE;
+        Self { vocab, k, precision, detect: 0.01, rounds: None, seed: 0 }
     }
 }
 

@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn the_number_of_rounds_follows_from_the_detectable_tv() {
         for (vocab, k, detect) in [(4, 3, 0.01), (4, 3, 0.03), (3, 2, 0.03), (2, 1, 0.03)] {
-            let cases = sampled_cases(round_cases(vocab, k).unwrap());
+            let cases = sampled_cases(round_cases(vocab, k, 0));
             let rounds = rounds_to_find(&cases, detect);
             assert!(detectable(&cases, rounds) <= detect);
             assert!(detectable(&cases, rounds - rounds / 8) > detect);

@@ -25,22 +25,39 @@ pub(super) fn completed(case: &RoundCase, rounds: &JointDistribution) -> JointDi
     open.into_iter().filter(|(_, mass)| *mass != 0.0).collect()
 }
 
+/// The share of drafted tokens that are accepted in rounds with this distribution.
+pub(super) fn acceptance(case: &RoundCase, rounds: &JointDistribution) -> f64 {
+    let accepted = rounds.iter().map(|(tokens, mass)| mass * (tokens.len() - 1) as f64);
+    accepted.sum::<f64>() / case.k as f64
+}
+
 impl ExternalCertificate {
-    /// Adds the result in a case: this distribution, from this number of rounds.
+    /// Adds the result in a case: this distribution and share of accepted tokens, from this number
+    /// of rounds.
     pub(super) fn add(
         &mut self,
         case: &RoundCase,
         found: &JointDistribution,
         rounds: u64,
+        acceptance: f64,
         noise: f64,
     ) {
         let Gap { tv_joint, tv_first_token, max_error, .. } = Gap::between(found, &case.expected);
         self.rounds += rounds;
         self.max_tv = worse(self.max_tv, tv_joint);
         self.max_error = worse(self.max_error, max_error);
+        let rejection_acceptance = case.rejection_acceptance();
+        // The mean over the cases so far.
+        let share = 1.0 / (self.cases.len() + 1) as f64;
+        self.acceptance += share * (acceptance - self.acceptance);
+        self.rejection_acceptance += share * (rejection_acceptance - self.rejection_acceptance);
         self.cases.push(ExternalCase {
-            name: case.name,
-            about: case.about,
+            name: case.kind.name,
+            about: case.kind.about,
+            vocab: case.vocab,
+            k: case.k,
+            acceptance,
+            rejection_acceptance,
             rounds,
             tv_joint,
             tv_first_token,
@@ -83,7 +100,7 @@ fn witness(case: &RoundCase, found: &JointDistribution, bar: f64) -> Option<Exte
     let found = (0..expected.len()).map(of).collect();
     let draft = draft_along(case, &sequence);
     let round = case.round(&draft);
-    Some(ExternalWitness { case: case.name, round, after: after.to_vec(), expected, found })
+    Some(ExternalWitness { case: case.kind.name, round, after: after.to_vec(), expected, found })
 }
 
 /// The draft that follows a sequence as far as q allows, and then takes q's most probable tokens.

@@ -1,17 +1,17 @@
 //! Samples the rounds of an external verifier.
 
 use super::cases::RoundCase;
-use super::certificate::{ExternalBug, ExternalCertificate, ExternalSampling, ExternalVerdict};
-use super::naming::{KnownWrong, known_wrong};
+use super::certificate::{ExternalCertificate, ExternalSampling, ExternalVerdict};
+use super::draws::SampledChance;
+use super::naming::{BugNames, KnownWrong, known_wrong};
 use super::options::ExternalOptions;
 use super::pearson::{PooledFit, SequenceCounts, UNLIKELY, rounds_to_find};
-use super::round::{ExternalChance, ExternalVerifier, total};
+use super::round::ExternalVerifier;
 use super::round_distribution::distance;
 use super::walk::{outcome, placed};
 use crate::audit::log_mean_exp;
-use crate::chance::{Chance, Purpose, Request, Seeded, Site};
+use crate::chance::Purpose;
 use crate::distribution::Token;
-use crate::error::Error;
 use crate::exactness::joint::{JointDistribution, worse};
 
 /// The probability that an exact verifier is refuted.
@@ -23,57 +23,6 @@ const FIRST_COUNT: u64 = 64;
 /// The minimum number of rounds per case of a refuted verifier. A few rounds may refute it, but
 /// similar bugs need more to be distinguished.
 const ROUNDS_TO_NAME: u64 = 1024;
-/// The largest number of random numbers in a round.
-const MOST_DRAWS: usize = 1 << 20;
-
-/// The random numbers of a round.
-struct SampledChance<'s> {
-    seeded: &'s mut Seeded,
-    draws: usize,
-    refused: Option<Error>,
-}
-
-impl SampledChance<'_> {
-    fn unit(&mut self, purpose: Purpose) -> f64 {
-        self.draws += 1;
-        self.seeded.uniform(Site { purpose, node: self.draws })
-    }
-
-    fn index(&mut self, purpose: Purpose, weights: &[f64], total: f64) -> usize {
-        let (mut rest, mut last) = (self.unit(purpose) * total, 0);
-        for (index, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
-            last = index;
-            if rest < weight {
-                break;
-            }
-            rest -= weight;
-        }
-        last
-    }
-
-    /// A draw, if there may be more of them in this round. Notes the first error.
-    fn limited<T>(&mut self, draw: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
-        let found = match self.draws {
-            ..MOST_DRAWS => draw(self),
-            _ => Err(Error::input(format!("it draws more than {MOST_DRAWS} numbers in a round"))),
-        };
-        if let Err(error) = &found {
-            self.refused.get_or_insert(error.clone());
-        }
-        found
-    }
-}
-
-impl ExternalChance for SampledChance<'_> {
-    fn choose(&mut self, weights: &[f64]) -> Result<usize, Error> {
-        self.limited(|chance| Ok(chance.index(Purpose::Residual, weights, total(weights)?)))
-    }
-
-    fn uniform(&mut self) -> Result<f64, Error> {
-        self.limited(|chance| Ok(chance.unit(Purpose::Accept)))
-    }
-}
-
 /// Samples rounds of all cases, and records what they show.
 ///
 /// # Errors
@@ -87,17 +36,18 @@ pub(super) fn sample_cases(
     let per_case = |rounds: u64| rounds.div_ceil(cases.len() as u64);
     let rounds = options.rounds.map_or_else(|| rounds_to_find(cases, options.detect), per_case);
     let bets = Bets::on_all(cases);
-    let mut seeded = Seeded::new(Request { seed: options.seed, prompt: "external", repeat: 0 });
     let mut counts = vec![SequenceCounts::new(); cases.len()];
+    let mut accepted = vec![0; cases.len()];
     let (mut done, mut next, mut number) = (0, FIRST_COUNT.min(rounds), 0);
     let (mut log_wealth, mut refuted) = (f64::NEG_INFINITY, false);
     loop {
         for _ in done..next {
-            for (case, counts) in cases.iter().zip(&mut counts) {
-                seeded.begin_round(number);
+            for (at, case) in cases.iter().enumerate() {
+                let chance = SampledChance::new(options.seed, number);
                 number += 1;
-                let sequence = one_round(verifier, case, &mut seeded)?;
-                *counts.entry(sequence).or_insert(0) += 1;
+                let (sequence, kept) = one_round(verifier, case, chance)?;
+                *counts[at].entry(sequence).or_insert(0) += 1;
+                accepted[at] += kept;
             }
         }
         done = next;
@@ -105,7 +55,8 @@ pub(super) fn sample_cases(
         log_wealth = log_wealth.max(bets.log_wealth(&counts, cases));
         refuted |= PooledFit::of_target(&counts, cases).impossible > 0;
         refuted |= log_wealth >= (2.0 / LEVEL).ln();
-        if done == rounds || (refuted && done >= ROUNDS_TO_NAME) {
+        let named = || done >= ROUNDS_TO_NAME && bets.likely(&counts).len() == 1;
+        if done == rounds || (refuted && named()) {
             break;
         }
         next = (2 * done).min(rounds);
@@ -115,13 +66,14 @@ pub(super) fn sample_cases(
     let complete = done == rounds;
     refuted |= complete && !fit.is_plausible();
     let found = counts.iter().map(frequencies).collect::<Vec<_>>();
-    for (case, found) in cases.iter().zip(&found) {
-        certificate.add(case, found, done, noise(case, done));
+    for ((case, found), accepted) in cases.iter().zip(&found).zip(accepted) {
+        let acceptance = accepted as f64 / (done * case.k as u64) as f64;
+        certificate.add(case, found, done, acceptance, noise(case, done));
     }
     certificate.verdict = ExternalVerdict::NotRefuted;
     if refuted {
         certificate.refute(cases, &found);
-        (certificate.likely_bug, certificate.closest_bug) = bets.named(&counts, cases, &found);
+        certificate.name(bets.named(&counts, cases, &found));
     }
     certificate.sampling = Some(ExternalSampling {
         level: LEVEL,
@@ -134,13 +86,13 @@ pub(super) fn sample_cases(
     Ok(())
 }
 
-/// The next K + 1 tokens: those of a round, completed by draws from the target.
+/// The next K + 1 tokens, those of a round completed by draws from the target, and the number of
+/// accepted ones.
 fn one_round(
     verifier: &mut dyn ExternalVerifier,
     case: &RoundCase,
-    seeded: &mut Seeded,
-) -> Result<Vec<Token>, String> {
-    let mut chance = SampledChance { seeded, draws: 0, refused: None };
+    mut chance: SampledChance,
+) -> Result<(Vec<Token>, usize), String> {
     let mut draft = Vec::with_capacity(case.k);
     while draft.len() < case.k {
         draft.push(chance.index(Purpose::Draft, case.q(&draft), 1.0) as Token);
@@ -149,10 +101,11 @@ fn one_round(
     let found = verifier.verify(&round, &mut chance);
     let found = outcome(&round, chance.refused.as_ref(), found);
     let mut sequence = found.map_err(|why| placed(case, &draft, &why))?;
+    let accepted = sequence.len() - 1;
     while sequence.len() <= case.k {
         sequence.push(chance.index(Purpose::Target, case.p(&sequence), 1.0) as Token);
     }
-    Ok(sequence)
+    Ok((sequence, accepted))
 }
 
 fn frequencies(counts: &SequenceCounts) -> JointDistribution {
@@ -191,26 +144,41 @@ impl Bets {
         log_mean_exp(&shares.collect::<Vec<_>>())
     }
 
-    /// The bug with the highest likelihood, if the counts are plausible under it; else the one
-    /// whose distribution in the first case is closest to the frequencies.
+    /// The bugs that are at least as likely as the most likely one times the level, which comes
+    /// first. All others are excluded at the level.
+    fn likely(&self, counts: &[SequenceCounts]) -> Vec<&(KnownWrong, Vec<JointDistribution>)> {
+        let logs = self.on.iter().map(|one| (log_probability(counts, &one.1), one));
+        let mut logs = logs.collect::<Vec<_>>();
+        logs.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let least = logs.first().map_or(0.0, |best| best.0) + LEVEL.ln();
+        logs.into_iter().take_while(|(log, _)| *log >= least).map(|(_, one)| one).collect()
+    }
+
+    /// The likely bugs, if the counts are plausible under the most likely one, so that no unknown
+    /// bug is needed. Else the one whose distribution in the first case is closest to the
+    /// frequencies.
     fn named(
         &self,
         counts: &[SequenceCounts],
         cases: &[RoundCase],
         found: &[JointDistribution],
-    ) -> (Option<ExternalBug>, Option<ExternalBug>) {
+    ) -> BugNames {
         let all = [cases.len(); 2];
-        let likely = self.on.iter().map(|one| (one, log_probability(counts, &one.1)));
-        let likely = likely.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(one, _)| one);
-        if let Some((wrong, dists)) = likely
-            && PooledFit::test(counts, dists.iter(), UNLIKELY).is_plausible()
-        {
-            let tv = dists.iter().zip(found).map(|(dist, found)| distance(dist, found));
-            return (Some(wrong.bug(tv.fold(0.0, worse), all)), None);
+        let likely = self.likely(counts);
+        let plausible = likely.first().is_some_and(|(_, dists)| {
+            PooledFit::test(counts, dists.iter(), UNLIKELY).is_plausible()
+        });
+        if plausible {
+            let tv = |dists: &[JointDistribution]| {
+                dists.iter().zip(found).map(|(dist, found)| distance(dist, found)).fold(0.0, worse)
+            };
+            let bugs = likely.into_iter().map(|(wrong, dists)| wrong.bug(tv(dists), all));
+            return BugNames { alike: bugs.collect(), closest: None };
         }
         let close = self.on.iter().map(|(wrong, dists)| (wrong, distance(&dists[0], &found[0])));
         let closest = close.min_by(|a, b| a.1.total_cmp(&b.1));
-        (None, closest.map(|(wrong, tv)| wrong.bug(tv, [0, cases.len()])))
+        let closest = closest.map(|(wrong, tv)| wrong.bug(tv, [0, cases.len()]));
+        BugNames { alike: Vec::new(), closest }
     }
 }
 

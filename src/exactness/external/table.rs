@@ -1,6 +1,9 @@
 //! Prints the certificate of an external verifier.
 
-use super::certificate::{ExternalBug, ExternalCertificate, ExternalVerdict, ExternalWitness};
+use super::certificate::{
+    ExternalBug, ExternalCase, ExternalCertificate, ExternalVerdict, ExternalWitness,
+};
+use crate::exactness::joint::worse;
 
 impl ExternalCertificate {
     /// The cases as a table, then where the distribution is wrong and which bug is likely, one
@@ -9,12 +12,22 @@ impl ExternalCertificate {
         let what = if self.sampling.is_some() { "rounds" } else { "paths" };
         let mut text = String::new();
         if !self.cases.is_empty() {
-            text += &format!("{:<17}{what:>9}{:>11}{:>11}  p and q\n", "case", "TV", "first");
+            text += &format!(
+                "{:<17}{:>3}{:>3}{what:>9}{:>11}{:>11}  p and q\n",
+                "case", "V", "K", "TV", "first"
+            );
         }
-        for case in &self.cases {
-            let [joint, first] = [case.tv_joint, case.tv_first_token].map(number);
-            let (name, rounds, about) = (case.name, case.rounds, case.about);
-            text += &format!("{name:<17}{rounds:>9}{joint:>11}{first:>11}  {about}\n");
+        let alike =
+            |a: &ExternalCase, b: &ExternalCase| (a.name, a.vocab, a.k) == (b.name, b.vocab, b.k);
+        for cases in self.cases.chunk_by(alike) {
+            let largest =
+                |of: fn(&ExternalCase) -> f64| number(cases.iter().map(of).fold(0.0, worse));
+            let (joint, first) =
+                (largest(|case| case.tv_joint), largest(|case| case.tv_first_token));
+            let rounds = cases.iter().map(|case| case.rounds).sum::<u64>();
+            let ExternalCase { name, about, vocab, k, .. } = cases[0];
+            text +=
+                &format!("{name:<17}{vocab:>3}{k:>3}{rounds:>9}{joint:>11}{first:>11}  {about}\n");
         }
         if let Some(sampling) = &self.sampling {
             let noise = self.cases.iter().map(|case| case.noise).fold(0.0, f64::max);
@@ -39,16 +52,15 @@ impl ExternalCertificate {
 
     /// The verdict in one sentence.
     pub fn sentence(&self) -> String {
-        let Self { vocab, k, rounds, bar, cases, .. } = self;
-        let place = format!("vocabulary {vocab}, K = {k}");
+        let Self { rounds, bar, cases, .. } = self;
+        let scope = self.scope();
         match (self.verdict, &self.sampling) {
             (ExternalVerdict::Invalid, _) => {
                 format!("invalid: {}", self.fault.as_deref().unwrap_or("no case was run"))
             }
             (ExternalVerdict::Exact, _) => format!(
-                "exact: the joint distribution of {} tokens is the target's to {bar:.1e} in {} \
-                 cases, {rounds} paths enumerated ({place})",
-                k + 1,
+                "exact: the joint distribution of K + 1 tokens is the target's to {bar:.1e} in {} \
+                 cases, {rounds} paths enumerated, {scope}",
                 cases.len()
             ),
             (_, Some(sampling)) => {
@@ -60,24 +72,39 @@ impl ExternalCertificate {
                 };
                 format!(
                     "{found} at level {level} by {rounds} sampled rounds, which would find a \
-                     total variation of {} in nine of ten runs ({place})",
+                     total variation of {} in nine of ten runs, {scope}",
                     number(sampling.min_detectable_tv)
                 )
             }
             (..) => format!(
-                "wrong: the joint distribution of {} tokens is up to {} in total variation from \
-                 the target's, {rounds} paths enumerated ({place}){}",
-                k + 1,
+                "wrong: the joint distribution of K + 1 tokens is up to {} in total variation \
+                 from the target's, {rounds} paths enumerated, {scope}{}",
                 number(self.max_tv),
                 self.rounding()
             ),
         }
     }
 
+    /// What the verdict is about: acceptance, V and K.
+    fn scope(&self) -> String {
+        let mut shapes = self.cases.iter().map(|case| (case.vocab, case.k)).collect::<Vec<_>>();
+        shapes.dedup();
+        let shapes = shapes.iter().map(|(vocab, k)| format!("vocabulary {vocab}, K = {k}"));
+        format!(
+            "{:.1} % of drafted tokens accepted ({:.1} % by rejection sampling; {})",
+            100.0 * self.acceptance,
+            100.0 * self.rejection_acceptance,
+            shapes.collect::<Vec<_>>().join("; ")
+        )
+    }
+
     /// A remark on a difference that single precision explains.
     fn rounding(&self) -> &'static str {
-        let single = super::options::ExternalPrecision::F32.bar(self.k);
-        if self.max_tv.max(self.max_error) <= single {
+        let single = |case: &ExternalCase| {
+            let bar = super::options::ExternalPrecision::F32.bar(case.k);
+            case.tv_joint.max(case.max_error) <= bar
+        };
+        if self.cases.iter().all(single) {
             "; rounding of a verifier that computes in f32 explains it"
         } else {
             ""
@@ -89,6 +116,10 @@ impl ExternalCertificate {
             return format!(
                 "likely bug: {name}: {imitates} (same distribution in {alike} of {all} cases)\n"
             );
+        }
+        if !self.alike.is_empty() {
+            let names = self.alike.iter().map(|bug| bug.name).collect::<Vec<_>>();
+            return format!("likely bug: one of {}\n", names.join(", "));
         }
         self.closest_bug.as_ref().map_or_else(String::new, |bug| {
             let tv = number(bug.tv);

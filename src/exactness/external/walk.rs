@@ -3,25 +3,23 @@
 use std::collections::BTreeMap;
 
 use super::cases::RoundCase;
+use super::draws::SampledChance;
 use super::round::{ExternalChance, ExternalRound, ExternalVerifier, total};
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::exactness::joint::JointDistribution;
 
-/// The largest number of decisions in a round.
-const MOST_DECISIONS: usize = 10_000;
-/// The largest number of paths of a case.
+/// The largest number of decisions in a round and of paths of a case. A verifier with more of them
+/// is sampled: it may draw in a loop, which has paths of any length.
+const MOST_DECISIONS: usize = 1000;
 const MOST_PATHS: u64 = 10_000_000;
-
-/// The golden ratio minus one, whose multiples are spread evenly modulo 1.
-const GOLDEN: f64 = 0.618_033_988_749_895;
 
 /// The result of a walk.
 #[derive(Debug)]
 pub(super) enum CaseWalk {
     /// The distribution of the tokens of a round, and the number of paths.
     Enumerated(JointDistribution, u64),
-    /// The verifier requested a uniform number.
+    /// The verifier requested a uniform number, or has too many paths.
     Opaque,
     /// The verifier broke a rule of the interface.
     Fault(String),
@@ -41,8 +39,8 @@ struct DecisionWalk {
     path: Vec<AskedChoice>,
     cursor: usize,
     weight: f64,
-    uniforms: usize,
-    opaque: bool,
+    /// Decides at random once the round cannot be enumerated, so that the verifier can end it.
+    sampled: Option<SampledChance>,
     /// The first request that was refused.
     refused: Option<Error>,
 }
@@ -68,10 +66,6 @@ impl DecisionWalk {
     }
 
     fn decide(&mut self, weights: &[f64]) -> Result<usize, Error> {
-        if self.cursor == MOST_DECISIONS {
-            let most = format!("it made more than {MOST_DECISIONS} decisions in a round");
-            return Err(Error::input(most));
-        }
         if self.cursor == self.path.len() {
             let total = total(weights)?;
             let choice = weights.iter().position(|&weight| weight > 0.0).unwrap_or_default();
@@ -91,8 +85,21 @@ impl DecisionWalk {
     }
 }
 
+impl DecisionWalk {
+    fn is_opaque(&self) -> bool {
+        self.sampled.is_some()
+    }
+
+    fn sampled(&mut self) -> &mut SampledChance {
+        self.sampled.get_or_insert_with(|| SampledChance::new(0, 0))
+    }
+}
+
 impl ExternalChance for DecisionWalk {
     fn choose(&mut self, weights: &[f64]) -> Result<usize, Error> {
+        if self.is_opaque() || self.cursor == MOST_DECISIONS {
+            return self.sampled().choose(weights);
+        }
         let chosen = self.decide(weights);
         if let Err(error) = &chosen {
             self.refused.get_or_insert(error.clone());
@@ -101,13 +108,7 @@ impl ExternalChance for DecisionWalk {
     }
 
     fn uniform(&mut self) -> Result<f64, Error> {
-        self.opaque = true;
-        self.uniforms += 1;
-        if self.uniforms > MOST_DECISIONS {
-            return Err(Error::input("it asks for uniform numbers without end"));
-        }
-        // The numbers fill the interval, so that a loop that waits for some value ends.
-        Ok((self.uniforms as f64 * GOLDEN).fract())
+        self.sampled().uniform()
     }
 
     fn foreseen(&self) -> Vec<usize> {
@@ -127,27 +128,21 @@ pub(super) fn walk_case(verifier: &mut dyn ExternalVerifier, case: &RoundCase) -
             let found = one_path(verifier, &round, &mut walk);
             // A verifier with its own randomness may return something else when called again.
             let found = match found {
-                Ok(tokens) if first && !walk.opaque => {
+                Ok(tokens) if first && !walk.is_opaque() => {
                     walk.restart();
                     one_path(verifier, &round, &mut walk).and_then(|again| same(tokens, again))
                 }
                 found => found,
             };
             first = false;
-            if walk.opaque {
-                return CaseWalk::Opaque;
-            }
             match found {
+                Ok(_) if walk.is_opaque() => return CaseWalk::Opaque,
                 Ok(tokens) => *dist.entry(tokens).or_insert(0.0) += mass * walk.weight,
                 Err(why) => return CaseWalk::Fault(placed(case, &draft, &why)),
             }
             paths += 1;
             if paths > MOST_PATHS {
-                return CaseWalk::Fault(format!(
-                    "case {}: it has more than {MOST_PATHS} paths; a smaller vocabulary or K \
-                     has fewer",
-                    case.name
-                ));
+                return CaseWalk::Opaque;
             }
             if !walk.advance() {
                 break;
@@ -159,7 +154,7 @@ pub(super) fn walk_case(verifier: &mut dyn ExternalVerifier, case: &RoundCase) -
 
 /// The message with its case and draft.
 pub(super) fn placed(case: &RoundCase, draft: &[Token], why: &str) -> String {
-    format!("case {}, draft {draft:?}: {why}", case.name)
+    format!("case {}, draft {draft:?}: {why}", case.kind.name)
 }
 
 /// The tokens that a verifier returned, or a message on what is wrong; `refused` is the error of a
@@ -182,11 +177,11 @@ fn one_path(
     walk: &mut DecisionWalk,
 ) -> Result<Vec<Token>, String> {
     let found = verifier.verify(round, walk);
-    if walk.opaque {
-        // The number was not random, so the returned tokens are meaningless.
-        return Ok(Vec::new());
+    let refused = walk.sampled.as_ref().map_or(&walk.refused, |sampled| &sampled.refused);
+    let tokens = outcome(round, refused.as_ref(), found)?;
+    if walk.is_opaque() {
+        return Ok(tokens);
     }
-    let tokens = outcome(round, walk.refused.as_ref(), found)?;
     let (made, before) = (walk.cursor, walk.path.len());
     if made < before {
         return Err(format!(
