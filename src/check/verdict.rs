@@ -39,7 +39,7 @@ fn sentence(verdict: SpeedVerdict, best: Option<LengthForecast>) -> String {
         SpeedVerdict::Slower => {
             format!("no K is faster than plain decoding here; the best is {best}")
         }
-        SpeedVerdict::TooFewPrompts => {
+        SpeedVerdict::TooFewPrompts | SpeedVerdict::TooManyLoops => {
             format!("too few prompts for an interval; the best is {best}")
         }
         SpeedVerdict::NoCosts => "no conclusion: a cost could not be measured".to_owned(),

@@ -74,7 +74,7 @@ impl Results {
     }
 
     /// What took most time from the most disturbed block, in words.
-    fn worst_cause(&self) -> &'static str {
+    pub(super) fn worst_cause(&self) -> &'static str {
         let lost = self.blocks.iter().map(BlockRow::disturbance);
         lost.max_by(|a, b| a.share().total_cmp(&b.share())).unwrap_or_default().cause()
     }

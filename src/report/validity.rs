@@ -123,6 +123,8 @@ pub enum SpeedVerdict {
     Slower,
     /// Too few prompts for an interval.
     TooFewPrompts,
+    /// Too few prompts whose plain decoding has no loop.
+    TooManyLoops,
     /// Costs are unknown; only acceptance is known.
     NoCosts,
     /// Withheld: other work disturbed the machine.
@@ -149,6 +151,7 @@ impl SpeedVerdict {
             Self::Undecided => "no difference shown",
             Self::Slower => "slower",
             Self::TooFewPrompts => "unknown: too few prompts",
+            Self::TooManyLoops => "unknown: too few prompts without loops",
             Self::NoCosts => "unknown: no costs",
             Self::Disturbed => "withheld: disturbed",
             Self::Set => "withheld: times are set",

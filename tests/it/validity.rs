@@ -81,10 +81,11 @@ fn a_disturbed_run_says_that_its_times_do_not_count() {
 #[test]
 fn one_block_in_ten_may_be_disturbed() {
     assert!(
-        TimesValidity::of_blocks(1, 10).is_valid() && TimesValidity::of_blocks(0, 0).is_valid()
+        TimesValidity::of_blocks(1, 10, "stops").is_valid()
+            && TimesValidity::of_blocks(0, 0, "stops").is_valid()
     );
-    let over = TimesValidity::of_blocks(2, 10);
-    assert_eq!(over.reasons, [InvalidTimes::Disturbed(0.2)]);
+    let over = TimesValidity::of_blocks(2, 10, "stops");
+    assert_eq!(over.reasons, [InvalidTimes::Disturbed { share: 0.2, cause: "stops" }]);
     assert_eq!(over.verdict(None), SpeedVerdict::Disturbed);
 }
 

@@ -44,7 +44,8 @@ fn a_prefix_keeps_the_target_distribution() {
         let target = toy(vocab, 5).target("t").unwrap();
         let (one, other) = (Letters { vocab }, Letters { vocab: own });
         let draft = Box::new(toy(own, 2).draft("d").unwrap());
-        let model = TranslatedModel::prefix((target.info(), &one), (draft, Box::new(other)));
+        let model =
+            TranslatedModel::prefix((target.info(), &one), (draft, std::sync::Arc::new(other)));
         let model = model.unwrap();
         assert_eq!((model.shared().len(), model.shared().vocab()), (3, vocab));
         for verifier in ["rejection", "traversal"] {

@@ -48,7 +48,7 @@ impl SamplingVerdict {
             let plain = floor.iter().find(|plain| plain.sampling == found.sampling);
             let verdict = AuditVerdict::of(&found.audit, plain.map(|plain| &plain.audit), limits);
             let first_impossible = verdict.first_impossible.as_ref().map(|first| {
-                let ImpossibleToken { prompt, repeat, at, token, gap } = first;
+                let ImpossibleToken { prompt, repeat, at, token, gap, .. } = first;
                 let prompt = shown::line(prompt);
                 format!(
                     "{token} at position {at} of prompt {prompt}, repeat {repeat}, whose logit is \

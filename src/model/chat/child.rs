@@ -45,6 +45,7 @@ struct RenderRequest {
     source: String,
     tokens: Map<String, Value>,
     messages: Vec<ChatMessage>,
+    tools: Vec<Value>,
     today: Option<String>,
     controls: Vec<String>,
 }
@@ -67,11 +68,11 @@ pub fn render_chat(request: impl Read, mut answer: impl Write) -> std::io::Resul
 }
 
 fn rendered(request: RenderRequest) -> Result<ChatText, Error> {
-    let RenderRequest { source, tokens, messages, today, controls } = request;
+    let RenderRequest { source, tokens, messages, tools, today, controls } = request;
     let today = today.map(|day| day.parse()).transpose()?;
     let controls = controls.iter().map(String::as_str).collect::<Vec<_>>();
     let template = ChatTemplate::new(Path::new(""), &source, tokens)?;
-    template.prompt(&Conversation { messages, today }, &controls)
+    template.prompt(&Conversation { messages, tools, today }, &controls)
 }
 
 /// [`ChatTemplate::prompt`] in a process of its own, if a program was named for it.
@@ -88,6 +89,7 @@ pub(in crate::model) fn prompt(
         source: template.source.clone(),
         tokens: template.tokens.clone(),
         messages: conversation.messages.clone(),
+        tools: conversation.tools.clone(),
         today: conversation.today.map(|today| today.to_string()),
         controls: controls.iter().map(|&name| name.to_owned()).collect(),
     };
