@@ -89,3 +89,23 @@ fn a_drafter_that_the_run_lacks_has_no_costs() {
     let error = write_costs(dir.path(), "ngram").unwrap_err().to_string();
     assert!(error.ends_with("has no rounds of ngram whose times count"), "{error}");
 }
+
+/// Catches: long prompts take less time; the line goes through another prompt's length.
+#[test]
+fn prompts_take_the_time_of_the_line_through_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rows = simulated();
+    // Prompts of 30, 40, … tokens: 1 ms and 0.05 ms per token.
+    let longer = |prompt: &str| 10 * prompt[7..].parse::<usize>().unwrap();
+    for round in &mut rows.rounds {
+        round.context_tokens += longer(&round.prompt);
+    }
+    for generation in &mut rows.generations {
+        generation.prompt_tokens += longer(&generation.prompt);
+        generation.prefill_us = 1000.0 + 50.0 * generation.prompt_tokens as f64;
+    }
+    let costs = written(&rows, dir.path());
+    for (tokens, ms) in [(30.0, 2.5), (90.0, 5.5), (140.0, 8.0)] {
+        assert!((costs.prefill(tokens, 1.0).unwrap() / ms - 1.0).abs() < 1e-9);
+    }
+}

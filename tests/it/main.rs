@@ -57,6 +57,8 @@ mod simulated_engine;
 #[cfg(feature = "harness")]
 mod simulated_requests;
 #[cfg(feature = "harness")]
+mod simulated_rows;
+#[cfg(feature = "harness")]
 mod simulation;
 mod stop;
 #[cfg(feature = "harness")]
@@ -64,6 +66,7 @@ mod tape_beliefs;
 mod tape_exact;
 #[cfg(feature = "harness")]
 mod tape_parquet;
+mod tape_record;
 mod tape_support;
 mod tape_trees;
 mod text_stream;
@@ -172,6 +175,8 @@ mod cli_compare;
 #[cfg(feature = "harness")]
 mod cli_external;
 #[cfg(feature = "harness")]
+mod cli_forecast;
+#[cfg(feature = "harness")]
 mod cli_generate;
 #[cfg(feature = "harness")]
 mod cli_inspect;
@@ -203,6 +208,8 @@ mod cluster_support;
 mod compare_runs;
 #[cfg(feature = "harness")]
 mod compare_statistics;
+#[cfg(feature = "harness")]
+mod compare_words;
 #[cfg(feature = "harness")]
 mod copies;
 #[cfg(feature = "harness")]
@@ -236,6 +243,8 @@ mod families;
 #[cfg(feature = "peers")]
 mod family_files;
 #[cfg(feature = "harness")]
+mod figure_values;
+#[cfg(feature = "harness")]
 mod figures;
 #[cfg(feature = "harness")]
 mod figures_one_k;
@@ -245,6 +254,10 @@ mod figures_support;
 mod figures_text;
 #[cfg(feature = "harness")]
 mod fitted_costs;
+#[cfg(feature = "harness")]
+mod forecast_against;
+#[cfg(feature = "harness")]
+mod forecast_by_hand;
 #[cfg(feature = "serve")]
 mod gather;
 #[cfg(feature = "serve")]
@@ -298,6 +311,8 @@ mod published;
 #[cfg(all(feature = "harness", feature = "candle"))]
 mod published_shapes;
 #[cfg(feature = "harness")]
+mod ratios;
+#[cfg(feature = "harness")]
 mod raw_files;
 #[cfg(feature = "harness")]
 mod reference_page;
@@ -305,6 +320,10 @@ mod reference_page;
 mod report;
 #[cfg(feature = "harness")]
 mod report_check;
+#[cfg(feature = "harness")]
+mod report_machines;
+#[cfg(feature = "harness")]
+mod report_numbers;
 #[cfg(feature = "harness")]
 mod report_page;
 #[cfg(feature = "harness")]

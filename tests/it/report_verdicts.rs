@@ -15,7 +15,7 @@ fn with_prompts(prompts: usize) -> Synthetic {
 
 /// The first line after `heading` that begins with `start`.
 #[track_caller]
-fn line<'a>(text: &'a str, heading: &str, start: &str) -> &'a str {
+pub(crate) fn line<'a>(text: &'a str, heading: &str, start: &str) -> &'a str {
     let section = text.split(heading).nth(1).unwrap_or_else(|| panic!("no {heading}: {text}"));
     let found = section.lines().find(|line| line.starts_with(start));
     found.unwrap_or_else(|| panic!("no {start} after {heading}"))
@@ -95,7 +95,7 @@ fn a_policy_is_compared_with_fixed_lengths_of_its_drafts() {
 }
 
 /// Multiplies the times of one prompt in a cell by `factor`.
-fn stretch(rows: &mut Rows, cell: &str, prompt: &str, factor: f64) {
+pub(crate) fn stretch(rows: &mut Rows, cell: &str, prompt: &str, factor: f64) {
     let hit = |c: &str, p: &str| c == cell && p == prompt;
     for g in rows.generations.iter_mut().filter(|g| hit(&g.cell, &g.prompt)) {
         g.decode_us *= factor;

@@ -13,7 +13,7 @@ use specdec::tape::{AcceptanceRule, LoggedRound, SequenceOdds, TapeLog, TapeScor
 use crate::tape_support::sequence_of;
 
 /// Costs in ms: what, rows, context, batch.
-fn table(rows: &[(&str, usize, usize, usize, f64)]) -> CostTable {
+pub(crate) fn table(rows: &[(&str, usize, usize, usize, f64)]) -> CostTable {
     let mut table = CostTable::default();
     for &(what, rows, context, batch, ms) in rows {
         table.add(CostRow { what: what.to_owned(), rows, context, batch, shared: 0, ms }).unwrap();
@@ -34,14 +34,14 @@ fn usual() -> CostTable {
 }
 
 /// A completion of 40 tokens after a prompt of 5, with the same q/p at each token.
-fn sequence(ratio: f64) -> (TapeSequence, TapeScore) {
+pub(crate) fn sequence(ratio: f64) -> (TapeSequence, TapeScore) {
     let mut sequence = sequence_of(&[0; 5], vec![1; 40], 40);
     sequence.log_p = Some(vec![-1.0; 40]);
     let log_q = Some(vec![ratio.ln() - 1.0; 40]);
     (sequence, TapeScore { log_q, ..TapeScore::default() })
 }
 
-fn odds<'t>(
+pub(crate) fn odds<'t>(
     (sequence, score): &'t (TapeSequence, TapeScore),
     rule: AcceptanceRule,
 ) -> SimulatedSequence<'t> {

@@ -1,0 +1,132 @@
+//! What `specdec forecast` and `specdec simulate` print of a tape with few tokens, by hand.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use specdec::tape::Tape;
+use tempfile::TempDir;
+
+use crate::cli_support::{json as parsed, stdout};
+use crate::forecast_by_hand::{THREE, tape};
+
+/// The tape as a file, and the folder that holds it.
+pub(crate) fn tape_file(tape: &Tape) -> (TempDir, String) {
+    let dir = TempDir::new().unwrap();
+    let lines = tape.lines().map(|line| serde_json::to_string(&line).unwrap() + "\n");
+    let file = dir.path().join("t.jsonl");
+    fs::write(&file, lines.collect::<String>()).unwrap();
+    let file = file.to_str().unwrap().to_owned();
+    (dir, file)
+}
+
+/// A completion of three tokens, two of which every draft has, and costs: a step of 1 ms, or 2 ms
+/// after 101 tokens, and 0.05 ms for each further row alone, 1.25 ms among nine.
+fn certain() -> (TempDir, String, String) {
+    let (dir, file) = tape_file(&tape(&[("a", 3, &[1.0, 1.0])]));
+    let costs = "what,rows,context,batch,ms\n,1,1,1,1\n,2,1,1,1.05\n,1,1,9,1\n,2,1,9,2.25\n\
+                 ,1,101,1,2\n,2,101,1,2.05\n,1,101,9,2\n,2,101,9,3.25\ndraft,1,1,1,0\n";
+    let path = dir.path().join("costs.csv");
+    fs::write(&path, costs).unwrap();
+    let costs = path.to_str().unwrap().to_owned();
+    (dir, file, costs)
+}
+
+/// Catches: a row of the grid has the speedups of another; the first batch in which drafts pay counts
+/// as the last; a K that does not pay is shown.
+#[test]
+fn the_grid_shows_the_best_k_and_where_drafts_stop_to_pay() {
+    let (_dir, tape, costs) = certain();
+    let forecast = ["forecast", &tape, "--costs", &costs];
+    let grid = ["--batch", "1,9", "--context", "1,101"];
+    let said = stdout(&[&forecast[..], &grid].concat());
+    // Two drafted tokens in one round of 1.1 ms, against 3 ms. Among nine sequences, one drafted token
+    // is the best: 2.25 ms and 1 ms for the last token. A row takes 1 ms and more from batch 8 on.
+    let first = "     context 1  batch 1: 2 (2.73)  batch 9: 0 (0.92); does not pay from batch 8\n";
+    let second = "   context 101  batch 1: 2 (2.86)  batch 9: 2 (1.33)\n";
+    assert!(said.contains(&format!("T = 1: best K and speedup\n{first}{second}")), "{said}");
+    let said = stdout(&[&forecast[..], &["--context", "1"]].concat());
+    assert!(said.contains("\nbreak-even at alpha = 0.051\n"), "{said}");
+}
+
+/// Catches: a batch has the K of the next larger one; a K that does not pay is pasted; the rates of
+/// positions are not those given all before, or not multiplied.
+#[test]
+fn pasted_settings_are_those_of_the_best_forecast() {
+    let (_dir, file, costs) = certain();
+    let forecast = ["forecast", &file, "--costs", &costs, "--context", "1", "--paste"];
+    let pasted = |more: &[&str]| stdout(&[&forecast[..], more].concat());
+    let vllm = parsed(&[&forecast[..], &["vllm", "--batch", "1,9"]].concat());
+    let expected = json!({
+        "method": "draft_model",
+        "model": "small",
+        "draft_sample_method": "probabilistic",
+        "rejection_sample_method": "standard",
+        "num_speculative_tokens": 2,
+        "num_speculative_tokens_per_batch_size": [[1, 8, 2], [9, 9, 0]],
+    });
+    assert_eq!(vllm, expected);
+    let options = "--model-draft small --draft-max 2 --draft-min 2 --draft-p-min 0\n";
+    assert_eq!(pasted(&["llama-cpp"]), options);
+    let experiment = pasted(&["experiment"]).parse::<toml::Table>().unwrap();
+    assert_eq!(experiment["draft"].as_str(), Some("small"));
+    let ks = experiment["sweep"]["num_speculative_tokens"].as_array().unwrap();
+    assert_eq!(ks.iter().map(|k| k.as_integer().unwrap()).collect::<Vec<_>>(), [1, 2, 3]);
+    let (_dir, file) = tape_file(&tape(&THREE));
+    let profile =
+        serde_json::from_str::<Value>(&stdout(&["forecast", &file, "--paste", "profile"]));
+    let profile = profile.unwrap();
+    let numbers = |key: &str| {
+        let all = profile[key].as_array().unwrap_or_else(|| panic!("no list {key}")).iter();
+        all.map(|x| (x.as_f64().unwrap() * 1e9).round() / 1e9).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers("conditional_accept_rates"), [0.578_125, 0.25]);
+    assert_eq!(numbers("marginal_accept_rates"), [0.578_125, 0.144_531_25]);
+    // K = 1 gives 1.85 accepted tokens in 5.15 rounds, every larger K 2.05 in 4.95.
+    let lengths = numbers("accept_length_by_k");
+    assert_eq!(
+        (lengths.len(), lengths[0], lengths[1], lengths[15]),
+        (16, 1.359_223_301, 1.414_141_414, 1.414_141_414)
+    );
+    for (key, expected) in
+        [("num_speculative_tokens", 2), ("block_size", 3), ("max_supported_k", 16)]
+    {
+        assert_eq!(profile[key], expected, "{key}");
+    }
+    assert!((profile["mean_accept_length"].as_f64().unwrap() - 7.0 / 4.95).abs() < 1e-12);
+    let conditions = &profile["measurement_conditions"];
+    assert_eq!((&conditions["texts"], &conditions["prompts"]), (&json!(3), &json!(2)));
+}
+
+/// Catches: the slowest policy is called the fastest; drafted tokens lack the target's.
+#[test]
+fn a_simulation_names_the_fastest_policy() {
+    let (_dir, tape, costs) = certain();
+    let load = ["--clients", "1", "--repeats", "1", "--requests", "4", "--max-batch", "1"];
+    let args = ["simulate", &tape, "--costs", &costs, "--policy", "fixed:1,plain,fixed:2"];
+    let said = stdout(&[&args[..], &load].concat());
+    // The prompt takes 1.05 ms. Three steps take 1.02, 1.03 and 1.04 ms, a round with two drafted
+    // tokens 1.12 ms.
+    assert!(
+        said.contains("\n1 client: the fastest is fixed, 1.91 times, by throughput\n"),
+        "{said}"
+    );
+    let lines = said.lines().filter(|line| line.starts_with("1 client  ")).collect::<Vec<_>>();
+    for (line, end) in lines.iter().zip(["1.50 of 1.50", "1.00 of 1.00", "3.00 of 3.00"]) {
+        assert!(line.ends_with(end), "{line}");
+    }
+    assert_eq!(lines.len(), 3, "{said}");
+}
+
+/// Catches: completions that ended are not counted.
+#[test]
+fn what_a_tape_holds_is_counted() {
+    let mut tape = tape(&THREE);
+    tape.sequences[1].max_tokens += 3;
+    tape.sequences[1].end = specdec::tape::TapeEnd::Token;
+    let (_dir, file) = tape_file(&tape);
+    let expected = "sequences 3 of 2 prompts, 7 tokens, 1 ended\n\
+                    target    unknown (plain)\n\
+                    sampling  temperature = 1: 3 sequences\n\
+                    drafter   model small: 3 sequences\n";
+    assert_eq!(stdout(&["tape", "show", &file]), expected);
+}
