@@ -125,6 +125,7 @@ fn what_a_tape_holds_is_counted() {
     tape.sequences[1].end = specdec::tape::TapeEnd::Token;
     let (_dir, file) = tape_file(&tape);
     let expected = "sequences 3 of 2 prompts, 7 tokens, 1 ended\n\
+                    loops     hold 0.0 % of the tokens\n\
                     target    unknown (plain)\n\
                     sampling  temperature = 1: 3 sequences\n\
                     drafter   model small: 3 sequences\n";

@@ -10,7 +10,7 @@ use specdec::tape::{Tape, TapeDrafter, TapeLine, TapeModel, TapeSequence};
 
 use crate::cli_forecast::tape_file;
 use crate::cli_support::stdout;
-use crate::forecast_by_hand::{rejection, score, tape_of};
+use crate::forecast_by_hand::{prompt_of, rejection, score, tape_of};
 use crate::report::written;
 use crate::simulation::table;
 use crate::synthetic::{Rows, simulated};
@@ -31,7 +31,7 @@ fn tape(rows: &Rows, temperature: f64, ratios: impl Fn(&str) -> Vec<f64>) -> Tap
     let (drafter, model) = ("model".to_owned(), Some(model("draft")));
     tape.add(TapeLine::Drafter(TapeDrafter { drafter, model, ..TapeDrafter::default() })).unwrap();
     for (number, prompt) in rows.plan.prompts.iter().enumerate() {
-        let sequence = sequence_of(&[0; 30], vec![0; 48], 48);
+        let sequence = sequence_of(&prompt_of(prompt, 30), vec![0; 48], 48);
         let (prompt, log_p) = (prompt.clone(), Some(vec![-1.0; 48]));
         tape.add(TapeLine::Sequence(TapeSequence { prompt, log_p, ..sequence })).unwrap();
         tape.add(score(0, number, &ratios(&tape.sequences[number].prompt))).unwrap();

@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 use specdec::forecasting::{
-    CostSetting, CostTable, Costed, DraftedRound, ForecastCell, ForecastRow, SpeedVerdict,
-    TreeShape, best, doubts, forecast_cells, nearer_drafts, tuned_drafts, verdict,
+    CostSetting, CostTable, Costed, DraftedRound, ForecastCell, ForecastRow, TreeShape, best,
+    doubts, forecast_cells, nearer_drafts, tuned_drafts, verdict,
 };
 use specdec::params::{self, Params};
+use specdec::report::SpeedVerdict;
 use specdec::sampling::SamplingParams;
 use specdec::tape::{
     AcceptanceRule, DraftStart, MAX_SIBLINGS, SiblingKind, SiblingScores, TAPE_FORMAT, Tape,

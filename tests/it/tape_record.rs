@@ -53,7 +53,7 @@ fn beliefs(repeat: u32) -> DraftBeliefs {
     let [target, draft] = [pair.target("p").unwrap(), pair.draft("q").unwrap()];
     let sampler = Sampler::new(SamplingParams::default()).unwrap();
     let [mut p, mut q] = [&target, &draft].map(|model| Teacher::new(model).unwrap());
-    let target = TargetReader { teacher: &mut p, sampler: &sampler, beliefs: Some(3) };
+    let target = TargetReader { teacher: &mut p, sampler: &sampler, beliefs: Some(3), ends: &[] };
     let sequence = TapeSequence { repeat, ..sequence_of(&[0, 0], vec![0; 40], 40) };
     let scored = score_sequence(&mut q, std::slice::from_ref(&sampler), Some(target), &sequence);
     scored.unwrap().remove(0).beliefs.unwrap()
