@@ -285,7 +285,9 @@ fn a_draft_moved_halfway_has_half_the_distance() {
     near(found[0].traversal, tau(0.5 + 1.4, 1.5 + 1.6));
     near(found[2].rejection, tau(0.75 + 1.625, 1.25 + 1.375));
     near(found[2].traversal, tau(0.75 + 1.8125, 1.25 + 1.1875));
-    [found[4].rejection, found[4].traversal].map(|own| near(own, tau(1.0 + 2.0, 1.0 + 1.0)));
+    for own in [found[4].rejection, found[4].traversal] {
+        near(own, tau(1.0 + 2.0, 1.0 + 1.0));
+    }
 }
 
 /// Catches: prompts are judged with the setting that they chose.
