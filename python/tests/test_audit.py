@@ -59,8 +59,8 @@ def test_exact_completions_are_not_refuted():
 def test_wrong_completions_are_refuted_and_named(bug):
     n = len(WRONG[bug])
     found = specdec.audit(rows(P, n), WRONG[bug], q=rows(Q, n), ks=[4])
-    assert found.refuted and found.bug == bug and found.log10_e > 3, found
-    assert f"it looks like {bug}: " in str(found)
+    assert found.refuted and found.alike[0] == bug and found.log10_e > 3, found
+    assert f"it looks like {bug}" in str(found)
     assert found.bets["bug"][0] == bug and found.bets.to_polars()["log10_e"][0] > 3
 
 
@@ -79,12 +79,13 @@ def test_copies_count_once():
 
 
 def test_bugs_that_are_not_excluded_are_listed():
-    sizes = range(300, N, 300)
-    each = [specdec.audit(rows(P, n), WRONG["lenient"][:n], q=rows(Q, n), ks=[4]) for n in sizes]
-    found = next(one for one in each if len(one.alike) > 1)
-    assert found.refuted and found.bug is None and "lenient" in found.alike, found
+    """With two tokens, a lower temperature and a share of greedy tokens are the same."""
+    dist = np.array([0.8, 0.2])
+    colder = dist**1.25 / (dist**1.25).sum()
+    tokens = np.random.default_rng(6).choice(2, p=colder, size=N)
+    found = specdec.audit(rows(dist), tokens)
+    assert found.refuted and found.bug is None and {"argmax", "colder"} <= set(found.alike), found
     assert f"it looks like {' or '.join(found.alike)}" in str(found)
-    assert each[-1].alike == ("lenient",) and each[-1].bug == "lenient"
 
 
 def test_every_token_meets_its_own_row():
@@ -104,10 +105,11 @@ def test_distributions_before_processors():
     more = {"q": rows(Q), "raw_p": rows(raw_p), "raw_q": rows(raw_q), "ks": [4]}
     assert specdec.audit(rows(P), EXACT, **more).not_placed == ()
     forgotten = np.random.default_rng(5).choice(4, p=raw_p, size=N)
-    assert specdec.audit(rows(P), forgotten, **more).bug == "raw_target"
+    assert specdec.audit(rows(P), forgotten, **more).alike[0] == "raw_target"
     verified = written(lambda x: P[x] / raw_q[x], np.maximum(P - raw_q, 0), n=4 * N)
     more = {"q": rows(Q, 4 * N), "raw_p": rows(raw_p, 4 * N), "raw_q": rows(raw_q, 4 * N)}
-    assert specdec.audit(rows(P, 4 * N), verified, ks=[4], **more).bug == "raw_q_verified"
+    found = specdec.audit(rows(P, 4 * N), verified, ks=[4], **more)
+    assert found.alike[0] == "raw_q_verified"
 
 
 def test_columns_of_polars():
@@ -121,7 +123,7 @@ def test_columns_of_polars():
     )
     names = table["sequence"]
     found = specdec.audit(table["p"], table["token"], q=table["q"], sequences=names, ks=[4])
-    assert found.refuted and found.bug == "lenient" and found.sequences == 60
+    assert found.refuted and found.alike[0] == "lenient" and found.sequences == 60
 
 
 def test_tokens_that_the_target_cannot_draw():
@@ -192,7 +194,7 @@ def test_a_tape_with_distributions(tmp_path):
         return rows(P, len(tokens))
 
     found = specdec.audit(file, p=scorer, q=rows(Q), ks=[4])
-    assert found.refuted and found.bug == "lenient" and found.sequences == 60
+    assert found.refuted and found.alike[0] == "lenient" and found.sequences == 60
     assert seen == [([1, 2], 100)] * 60
     same = specdec.audit(rows(P), WRONG["lenient"], q=rows(Q), lengths=[100] * 60, ks=[4])
     assert same.log10_e == pytest.approx(found.log10_e)

@@ -2,14 +2,13 @@
 //!
 //! Rounding differences cause some: at temperature 0 the second-best token (an argmax flip), else
 //! one just outside the support. One flip may cause others, since a loop repeats its tie. So each
-//! completion counts up to its first impossible token. With e first ones among n tokens, m(e, n) is
-//! their probability if they are predicted from those before ([`log_predicted`]), and L their
-//! probability if each token is one with probability θ. Let θ be at most θ₀ with speculation, where
-//! θ₀ is the probability without. Then m m₀ / L L₀ is a non-negative martingale at the true θ and
-//! θ₀. Dividing by the largest L L₀ with θ ≤ θ₀ makes it smaller, so it ever exceeds c with
-//! probability at most 1/c (Wasserman, Ramdas and Balakrishnan 2020, arXiv 1912.11436). If θ
-//! differs between tokens, counts vary less than under their mean (Hoeffding 1956), and so does the
-//! e-value.
+//! completion counts up to its first impossible token. Let m be the probability of these events if
+//! each is predicted from those before, and L that at a constant rate θ; m₀, L₀ and θ₀ are those
+//! without speculation. m m₀ / L L₀ is a non-negative martingale at the true rates. Dividing by the
+//! largest L L₀ with θ ≤ θ₀ makes it smaller, so it ever exceeds c with probability at most 1/c
+//! (Wasserman, Ramdas and Balakrishnan 2020, arXiv 1912.11436). If rates differ between independent
+//! tokens, a given number of them has less spread counts than at the mean rate (Hoeffding 1956), so
+//! the mean of the e-value, a convex function of the count, is smaller.
 
 use super::impossible::ImpossibleToken;
 use super::tokens::TokenAudit;

@@ -44,13 +44,13 @@ pub struct AuditVerdict {
     pub ties: usize,
     /// Other tokens with p = 0.
     pub impossible: usize,
-    /// The same for the completions without speculation.
-    pub plain_impossible: Option<usize>,
-    /// log₁₀ of the e-value against impossible tokens that are no more frequent than in those.
-    pub log10_e_impossible: Option<f64>,
     /// The first of them.
     #[serde(skip)]
     pub first_impossible: Option<ImpossibleToken>,
+    /// Number of such tokens in the completions without speculation.
+    pub plain_impossible: Option<usize>,
+    /// log₁₀ of the e-value against tokens with p = 0 that are no more frequent than in those.
+    pub log10_e_impossible: Option<f64>,
     /// The bug, if its bet alone refutes the completions and the evidence excludes all others.
     pub bug: Option<&'static str>,
     /// The bugs that the evidence does not exclude, best first, if the best bet alone refutes.

@@ -92,7 +92,7 @@ impl Decoder<'_> {
         }
         let limits = AuditLimits { level: 1e-3, tie: 0.0 };
         let verdict = AuditVerdict::of(&reader.audit, None, limits);
-        (verdict.refuted, verdict.bug.unwrap_or("-"))
+        (verdict.refuted, verdict.alike.first().copied().unwrap_or("-"))
     }
 }
 

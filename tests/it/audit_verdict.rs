@@ -158,16 +158,16 @@ fn at_temperature_0_the_prompt_determines_a_completion() {
     assert_eq!((audit.lengths, audit.copies.count), (vec![8, 8], 2));
 }
 
-/// An audit of completions that were drawn at 0.8 of the temperature.
-fn colder(completions: usize) -> TokenAudit {
+/// An audit of completions that were drawn at 0.8 of the temperature; their rows alternate.
+fn colder(rows: &[[f64; 4]], completions: u32) -> TokenAudit {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     let mut audit = TokenAudit::new(&[4]);
-    for repeat in 0..completions as u32 {
-        let rows = (0..64).map(|at| [P, Q, [0.7, 0.1, 0.1, 0.1]][at % 3]).collect::<Vec<_>>();
+    for repeat in 0..completions {
+        let rows = (0..64).map(|at| rows[at % rows.len()]).collect::<Vec<_>>();
         let token = |row: &[f64; 4]| {
             let row = row.map(|p| p.powf(1.25));
             let mut number = rng.random::<f64>() * row.iter().sum::<f64>();
-            (0..4).find(|&token| (number -= row[token], number < 0.0).1).unwrap_or(3) as u32
+            (0..4).find(|&token| (number -= row[token], number < 0.0).1).unwrap_or(0) as u32
         };
         let tokens = rows.iter().map(token).collect::<Vec<_>>();
         let target = rows.iter().map(|row| dist(row)).collect();
@@ -179,26 +179,27 @@ fn colder(completions: usize) -> TokenAudit {
     audit
 }
 
+/// With two tokens, a lower temperature is a share of greedy tokens. With more, their evidence
+/// differs.
 /// Catches: the bug that wins most is named although others explain the completions nearly as well;
 /// bets on unknown bugs do not count against a name.
 #[test]
 fn a_name_needs_evidence_against_all_others() {
-    let level = LIMITS.level;
-    let [few, many] = [24, 150].map(|completions| {
-        let audit = colder(completions);
+    let names = |audit: &TokenAudit| {
         let known = audit.bets.iter().map(|bet| (bet.bug.name, bet.tokens, bet.wealth.log()));
         let learnt = audit.learnt.iter().map(|bet| (bet.bug.name, bet.tokens, bet.wealth.log()));
         let mut logs = known.chain(learnt).filter(|bet| bet.1 > 0).collect::<Vec<_>>();
         logs.sort_by(|a, b| b.2.total_cmp(&a.2));
-        let close = |&&(_, _, log): &&(_, _, f64)| log > logs[0].2 + level.ln();
-        let names = logs.iter().filter(close).map(|bet| bet.0).collect::<Vec<_>>();
-        let found = AuditVerdict::of(&audit, None, LIMITS);
+        let least = logs[0].2 + LIMITS.level.ln();
+        let names = logs.iter().filter(|bet| bet.2 > least).map(|bet| bet.0).collect::<Vec<_>>();
+        let found = AuditVerdict::of(audit, None, LIMITS);
         assert!(found.refuted && found.alike == names, "{names:?} {found:?}");
         assert_eq!(found.bug, (names.len() == 1).then(|| names[0]));
         names
-    });
-    assert!(few.len() > 1 && few.contains(&"colder"), "{few:?}");
-    assert_eq!(many, ["colder"]);
+    };
+    let two = names(&colder(&[[0.8, 0.2, 0.0, 0.0]], 100));
+    assert!(["argmax", "colder"].iter().all(|name| two.contains(name)), "{two:?}");
+    assert_eq!(names(&colder(&[P, Q, [0.7, 0.1, 0.1, 0.1]], 200)), ["colder"]);
 }
 
 /// Catches: the bound on a bug holds at another level than the stated one.
@@ -214,7 +215,7 @@ fn the_bound_holds_at_the_stated_level() {
         assert_eq!(own.tv_bound, bet.wealth.bound(level).map(|share| share * own.tv));
         own.tv_bound.unwrap()
     });
-    assert!(bounds.is_sorted() && bounds[1] < bounds[2] && bounds[2] < bounds[3], "{bounds:?}");
+    assert!(bounds.is_sorted() && bounds[1] < bounds[4], "{bounds:?}");
 }
 
 /// The first token may come from the prompt's pass, which no bug of rounds affects, or be drafted:

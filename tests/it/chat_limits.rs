@@ -68,9 +68,9 @@ fn a_server_does_not_wait_for_a_template() {
     );
     let begun = Instant::now();
     let waiting = [(); 3].map(|()| server.send(head.as_bytes()));
+    assert_eq!(server.get("/health").json()["engine"], "waiting");
     for _ in 0..5 {
-        let health = server.get("/health");
-        assert_eq!((health.status, &health.json()["engine"]), (200, &json!("waiting")));
+        assert_eq!(server.get("/health").status, 200);
         server.complete(&json!({"prompt": "fn", "max_tokens": 2}));
     }
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());

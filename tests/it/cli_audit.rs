@@ -34,8 +34,12 @@ fn recorded_completions_are_not_refuted() {
         let (found, code, stderr) = audited(&[&[&*tape], draft].concat());
         assert_eq!(code, Some(0), "{stderr}");
         // Two temperatures, 36 completions of 40 tokens at each.
-        for verdict in found.as_array().unwrap() {
-            assert_eq!((&verdict["refuted"], &verdict["tokens"]), (&false.into(), &1440.into()));
+        // At temperature 0, the three of each prompt are the same.
+        for (verdict, [copies, tokens]) in
+            found.as_array().unwrap().iter().zip([[24, 480], [0, 1440]])
+        {
+            assert_eq!((&verdict["refuted"], &verdict["tokens"]), (&false.into(), &tokens.into()));
+            assert_eq!(verdict["copies"], copies);
             assert_eq!((&verdict["bug"], &verdict["impossible"]), (&Value::Null, &0.into()));
             let placed = verdict["bets"].as_array().unwrap().len();
             let not_placed = verdict["not_placed"].as_array().unwrap().len();
@@ -125,8 +129,11 @@ fn sequences_of_any_program_are_read() {
                  difference is at position 1";
     assert!(shown.contains(seeds), "{shown}");
     // At temperature 0 some of these tokens cannot be drawn, and one is a tie of the toy.
+    // At temperature 0, completions of one prompt would be copies.
     let greedy = fs::read_to_string(&file).unwrap().replace("0.5", "0.0");
-    fs::write(&file, greedy).unwrap();
+    let (first, second) = greedy.split_once('\n').unwrap();
+    let second = second.replacen("[0, 1]", "[2, 0, 1]", 1);
+    fs::write(&file, format!("{first}\n{second}")).unwrap();
     let (found, code, _) = audited(&[&file]);
     assert_eq!((code, &found[0]["ties"]), (Some(1), &1.into()), "{found}");
     assert_eq!(found[0]["impossible"], 3, "{found}");
@@ -160,7 +167,7 @@ fn copies_are_reported_and_count_once() {
     let tape = fs::read_to_string(own.scored()).unwrap();
     let lines = tape.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let texts =
-        lines.filter_map(|line| line.get("text").cloned()).filter(|text| text["sampling"] == 0);
+        lines.filter_map(|line| line.get("text").cloned()).filter(|text| text["sampling"] == 1);
     let sequence = |(seed, text): (usize, Value)| {
         let line = json!({
             "prompt_ids": text["prompt_tokens"], "output_ids": text["tokens"], "seed": seed,

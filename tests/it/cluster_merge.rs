@@ -167,6 +167,32 @@ fn a_merge_that_fails_leaves_nothing_behind() {
     assert_eq!(fs::read_dir(place).unwrap().count(), 0);
 }
 
+/// Catches: what a killed merge has left behind stays, or what another one is writing is removed.
+#[test]
+fn a_merge_removes_what_killed_ones_have_left() {
+    let out = tempfile::tempdir().unwrap();
+    all_shards(out.path(), 2, &[]);
+    let place = out.path().join("place");
+    let hidden = |name: &str, seconds: u64| {
+        let path = place.join(name);
+        fs::create_dir_all(&path).unwrap();
+        let lock = fs::File::create(path.join(".lock")).unwrap();
+        let begun = std::time::SystemTime::now() - std::time::Duration::from_secs(seconds);
+        fs::File::open(&path).unwrap().set_modified(begun).unwrap();
+        (path, lock)
+    };
+    let (left, _) = hidden(".new-here-1-a", 3600);
+    let (running, lock) = hidden(".new-here-2-b", 3600);
+    lock.lock().unwrap();
+    let (young, _) = hidden(".new-here-3-c", 0);
+    let (other, _) = hidden(".new-elsewhere-4-d", 3600);
+    let mut merge = specdec(&["merge"]);
+    merge.arg(shards_in(out.path())).arg("--out").arg(place.join("merged"));
+    succeed(merge.env("SPECDEC_MACHINE", "here").output().unwrap());
+    assert!(!left.exists() && running.exists() && young.exists() && other.exists());
+    assert!(!place.join("merged/.lock").exists());
+}
+
 /// Catches: a missing shard is not named.
 #[test]
 fn bad_shards_are_named_and_the_rest_is_merged() {

@@ -141,7 +141,9 @@ def audit(
         columns: Any = source
         p = columns
         parts = _sequences_of_columns(_arrays.tokens("tokens", tokens), sequences, lengths)
-    names = [None] * len(parts) if sources is None else [repr(source) for source in sources]
+    names: list[Optional[str]] = [None] * len(parts)
+    if sources is not None:
+        names = [repr(source) for source in sources]
     if len(names) != len(parts):
         raise ValueError(f"sources has {len(names)} values, and there are {len(parts)} sequences")
     total = sum(len(sequence.tokens) for sequence in parts)
