@@ -24,6 +24,8 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use super::ServeLimits;
+
 /// What clients may do with connections.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionLimits {
@@ -38,11 +40,16 @@ pub(super) struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    pub(super) fn of(most: usize) -> Self {
+    /// Those of a server: connections of completions that run or wait, and some for other paths and
+    /// to refuse what exceeds the queue.
+    pub(super) fn of(limits: &ServeLimits) -> Self {
         let (head, patience) = (Duration::from_secs(10), Duration::from_secs(1));
+        let most = limits.slots + limits.queue + FURTHER_CONNECTIONS;
         Self { most, head, stall: Duration::from_secs(30), patience }
     }
 }
+
+const FURTHER_CONNECTIONS: usize = 64;
 
 /// How long to wait for room, before trying again.
 const PAUSE: Duration = Duration::from_millis(20);

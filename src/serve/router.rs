@@ -39,10 +39,6 @@ const BODY_TIME: Duration = Duration::from_secs(10);
 /// that neither they nor proxies take the connection for dead during a long prefill.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// Connections that may be open, besides those of completions that run or wait: for other paths,
-/// and to refuse what exceeds the queue.
-const FURTHER_CONNECTIONS: usize = 64;
-
 /// What all connections share.
 #[derive(Debug)]
 pub(super) struct ServerState {
@@ -82,8 +78,7 @@ pub(super) fn listen(
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot start the runtime of the connections")?;
-    let ServeLimits { slots, queue, .. } = settings.limits;
-    let limits = ConnectionLimits::of(slots + queue + FURTHER_CONNECTIONS);
+    let limits = ConnectionLimits::of(&settings.limits);
     let server = Arc::new(ServerState::new(jobs, settings, meters, codec));
     runtime.block_on(async {
         listener.set_nonblocking(true)?;
@@ -296,13 +291,13 @@ mod tests {
         let (jobs, queue) = channel(1);
         let (settings, runtime) = (settings(), Builder::new_multi_thread().enable_all().build());
         let runtime = runtime.unwrap();
+        let limits = ConnectionLimits::of(&settings.limits);
         let (meters, codec) = (Meters::new(&settings.limits), Arc::new(Letters { vocab: 1 }));
         let server = ServerState { keep_alive, ..ServerState::new(jobs, settings, meters, codec) };
         let bound = tokio::net::TcpListener::bind(server.settings.address);
         let listener = runtime.block_on(bound).unwrap();
         let address = listener.local_addr().unwrap();
-        let router = router(Arc::new(server));
-        runtime.spawn(accept_all(listener, router, ConnectionLimits::of(16), pending()));
+        runtime.spawn(accept_all(listener, router(Arc::new(server)), limits, pending()));
         (runtime, address, queue)
     }
 

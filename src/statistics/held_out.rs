@@ -47,8 +47,9 @@ pub fn halves<'a>(
     prompts.into_iter().map(half).collect()
 }
 
-/// Predicts the speedup of every cell; `halves` has the first of equal prompts. `None` for baselines, for cells without rounds, and if a
-/// half has fewer than half of [`MIN_PROMPTS`] prompts.
+/// Predicts the speedup of every cell; `halves` has the first of equal prompts. `None` for
+/// baselines, for cells without rounds, and if a half has fewer than half of [`MIN_PROMPTS`]
+/// prompts.
 pub fn held_out(
     cells: &[HeldOutCell<'_>],
     halves: &BTreeMap<&str, usize>,

@@ -13,7 +13,8 @@ use crate::error::Error;
 use crate::tree::Draft;
 
 /// The drafts of at most `most` tokens that begin at each token of a completion, in a vocabulary of
-/// a size and with the tokens that end a completion. Neither the drafter nor the draft length policy may depend on earlier rounds, and the drafts must be chains.
+/// a size and with the tokens that end a completion. Neither the drafter nor the draft length
+/// policy may depend on earlier rounds, and the drafts must be chains.
 ///
 /// After a draft diverges from the completion, it continues with its most probable tokens. Its
 /// length is exact unless the policy looks at those.

@@ -209,8 +209,6 @@ mod compare_runs;
 #[cfg(feature = "harness")]
 mod compare_statistics;
 #[cfg(feature = "harness")]
-mod compare_words;
-#[cfg(feature = "harness")]
 mod copies;
 #[cfg(feature = "harness")]
 mod damaged;

@@ -34,7 +34,11 @@ pub(super) fn aimed_cases(
             "p/q and q/p take all values from 0 to 1, to about a thousandth",
             number < SAMPLED && most > 1,
         );
-        cases.push(RoundCase::new(kind, shape, |_| ratios.rows(&mut dice, vocab)));
+        // The rows after a whole draft have no q, so no ratio.
+        cases.push(RoundCase::new(kind, shape, |sequence| match sequence.len() < k {
+            true => ratios.rows(&mut dice, vocab),
+            false => (dice.soft(vocab), dice.soft(vocab)),
+        }));
     }
     for _ in 0..OTHERS.min(most) {
         let about = "one token has all but 1e-1 to 1e-6 of p, or of q";
