@@ -9,8 +9,8 @@ use crate::pool::Pool;
 use crate::statistics::{median, quantile};
 
 /// A sample is dropped as disturbed if, for more than this share of it, our threads waited
-/// for a core, the host took a core away, or the process was stopped. Samples are too short to measure the CPU time of
-/// other processes, which the system counts in ticks.
+/// for a core, the host took a core away, or the process was stopped. Samples are too short to
+/// measure the CPU time of other processes, which the system counts in ticks.
 const DISTURBED: f64 = 0.02;
 /// The minimum number of undisturbed samples behind a reported number.
 pub const ENOUGH: usize = 5;

@@ -56,7 +56,7 @@ pub(super) fn cut(
                 left_out[i].of += sample.new_tokens;
                 left_out[i].tokens += sample.new_tokens - both;
                 let end = sample.rounds.begin + both;
-                let part = Part { end, deepest, ..Part::default() };
+                let part = CommonPart { end, deepest, ..CommonPart::default() };
                 parts[i].insert((ids[i].clone(), sample.prompt.to_string(), sample.repeat), part);
             }
         }
@@ -89,7 +89,7 @@ fn tokens(samples: &[Sample], pairing: Pairing) -> BTreeMap<(&str, u32), usize> 
 }
 
 /// Leaves only these parts of a run's generations.
-fn shorten(side: &mut RunSide, mut parts: BTreeMap<TextPlace, Part>) -> Result<()> {
+fn shorten(side: &mut RunSide, mut parts: BTreeMap<TextPlace, CommonPart>) -> Result<()> {
     each_row(&side.folder, |row: RoundRow| {
         let place = (row.cell.clone(), row.prompt.clone(), row.repeat);
         if let Some(part) = parts.get_mut(&place)
@@ -113,7 +113,7 @@ fn shorten(side: &mut RunSide, mut parts: BTreeMap<TextPlace, Part>) -> Result<(
 
 /// The rounds of a generation whose drafts the end of the text does not cut in any run.
 #[derive(Debug, Default)]
-struct Part {
+struct CommonPart {
     /// Prompt and common tokens.
     end: usize,
     /// The largest depth of a draft.
@@ -122,7 +122,7 @@ struct Part {
     tokens: usize,
 }
 
-impl Part {
+impl CommonPart {
     /// Leaves only this part of a generation.
     fn replace(self, sample: &mut Sample) {
         sample.new_tokens = self.tokens;

@@ -1,7 +1,7 @@
 //! Describes this machine and measures the time that other work on it, limits and stops take.
 
+mod heartbeat;
 mod limit;
-mod pulse;
 mod watch;
 
 use std::fs;
@@ -16,8 +16,8 @@ use crate::lanes::IsaKind;
 pub use watch::DISTURBED;
 pub(crate) use watch::{Disturbance, Watch};
 
+use heartbeat::Heartbeat;
 use limit::throttled;
-use pulse::Pulse;
 
 /// The processor, as recorded in results.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ pub(crate) fn load_average() -> [f64; 3] {
 #[derive(Debug, Default)]
 pub struct MachineClock {
     real: RealClock,
-    pulse: Pulse,
+    heartbeat: Heartbeat,
 }
 
 impl Clock for MachineClock {
@@ -106,7 +106,7 @@ impl Clock for MachineClock {
     fn lost(&self) -> Lost {
         let cores = Cores::read();
         let others = cores.busy.saturating_sub(used());
-        let ([ran, waited], late) = (on_core(THIS_THREAD), self.pulse.late());
+        let ([ran, waited], late) = (on_core(THIS_THREAD), self.heartbeat.late());
         Lost {
             waiting: waiting(),
             others: ticks(others),

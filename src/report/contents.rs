@@ -87,7 +87,7 @@ fn run(results: &Results) -> DocBlock {
     let chosen = plan.choice.sentences(LISTED);
     let chosen = chosen.iter().flat_map(|sentence| [ours(" "), external(sentence)].concat());
     let eos = match results.behind_end_share(results.samples.values().flatten()) {
-        _ if !plan.ignore_eos => String::new(),
+        _ if !plan.ignore_eos => " or to its end (no token behind it counts)".to_owned(),
         None => ", end-of-text ignored".to_owned(),
         Some(share) => {
             format!(", end-of-text ignored ({:.1} % of the tokens lie behind it)", 100.0 * share)

@@ -83,7 +83,7 @@ impl Results {
         TimesValidity::of_blocks(self.disturbed_blocks(), self.blocks.len(), self.worst_cause())
     }
 
-    /// Whether so many blocks were disturbed that their times are kept and give no verdict.
+    /// Whether too many blocks were disturbed for a verdict. All times are kept then.
     pub fn is_disturbed(&self) -> bool {
         !self.validity_of_blocks().is_valid()
     }

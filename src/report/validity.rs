@@ -127,7 +127,7 @@ pub enum SpeedVerdict {
     TooManyLoops,
     /// Costs are unknown; only acceptance is known.
     NoCosts,
-    /// Withheld: other work disturbed the machine.
+    /// Withheld: too much time was lost.
     Disturbed,
     /// Withheld: a virtual clock sets the times.
     Set,

@@ -15,7 +15,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::api_error::ApiError;
-use super::router::ServerState;
+use super::state::ServerState;
 
 /// Refuses clients without the key.
 pub(super) async fn with_key(

@@ -126,7 +126,7 @@ async fn serve_one(
     let own = Arc::new(Notify::new());
     shared.wait(&own);
     let service = service_fn(|request| {
-        let request_served = ServedRequest::new(&shared, &own);
+        let request_served = HeldRequest::new(&shared, &own);
         let response = router.call(request);
         async move {
             let served = |body| ServedBody { body, rest: Bytes::new(), _request: request_served };
@@ -180,7 +180,7 @@ impl Connections {
 struct ServedBody {
     body: Body,
     rest: Bytes,
-    _request: ServedRequest,
+    _request: HeldRequest,
 }
 
 impl hyper::body::Body for ServedBody {
@@ -192,9 +192,8 @@ impl hyper::body::Body for ServedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         if self.rest.is_empty() {
-            match ready!(Pin::new(&mut self.body).poll_frame(context))
-                .map(|f| f.map(Frame::into_data))
-            {
+            let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+            match frame.map(|frame| frame.map(Frame::into_data)) {
                 Some(Ok(Ok(data))) => self.rest = data,
                 Some(Ok(Err(other))) => return Poll::Ready(Some(Ok(other))),
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
@@ -211,12 +210,12 @@ impl hyper::body::Body for ServedBody {
 }
 
 /// A request that is being served.
-struct ServedRequest {
+struct HeldRequest {
     shared: Arc<Connections>,
     connection: Arc<Notify>,
 }
 
-impl ServedRequest {
+impl HeldRequest {
     fn new(shared: &Arc<Connections>, connection: &Arc<Notify>) -> Self {
         shared.no_longer_waits(connection);
         shared.serving.send_modify(|requests| *requests += 1);
@@ -224,7 +223,7 @@ impl ServedRequest {
     }
 }
 
-impl Drop for ServedRequest {
+impl Drop for HeldRequest {
     fn drop(&mut self) {
         self.shared.wait(&self.connection);
         self.shared.serving.send_modify(|requests| *requests -= 1);

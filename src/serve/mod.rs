@@ -23,6 +23,7 @@ mod router;
 mod running;
 mod serving;
 mod speculation;
+mod state;
 mod stream;
 
 use std::net::SocketAddr;

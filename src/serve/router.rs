@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -23,8 +23,8 @@ use super::connections::{ConnectionLimits, accept_all};
 use super::fields::Fields;
 use super::job::{CompletionJob, PartialCompletion};
 use super::meters::Meters;
-use super::prompts::PromptReader;
 use super::response::{ClientRequest, ResponseHead};
+use super::state::ServerState;
 use super::stream::streamed;
 use super::{ServeLimits, ServeSettings, chat, completions};
 use crate::model::Codec;
@@ -34,35 +34,6 @@ pub const MUTANT_HEADER: &str = "x-specdec-mutant";
 
 /// How long a client may take to send the body of a request.
 const BODY_TIME: Duration = Duration::from_secs(10);
-
-/// How long a stream may be silent: then it begins, or a comment is sent, which clients skip, so
-/// that neither they nor proxies take the connection for dead during a long prefill.
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
-
-/// What all connections share.
-#[derive(Debug)]
-pub(super) struct ServerState {
-    jobs: Sender<CompletionJob>,
-    pub(super) settings: ServeSettings,
-    meters: Meters,
-    prompts: PromptReader,
-    requests: AtomicU64,
-    ending: AtomicBool,
-    keep_alive: Duration,
-}
-
-impl ServerState {
-    fn new(
-        jobs: Sender<CompletionJob>,
-        settings: ServeSettings,
-        meters: Meters,
-        codec: Arc<dyn Codec>,
-    ) -> Self {
-        let (requests, ending) = (AtomicU64::new(0), AtomicBool::new(false));
-        let prompts = PromptReader::new(codec);
-        Self { jobs, settings, meters, prompts, requests, ending, keep_alive: KEEP_ALIVE }
-    }
-}
 
 /// How a kind of request is read.
 type ReadRequest = fn(Fields, &ServeLimits) -> Result<ClientRequest, ApiError>;

@@ -50,9 +50,7 @@ pub use part_cost::PartCost;
 pub use predict::{Costs, RoundProgress, calibrated_speedup, expected_tokens};
 pub use quantile::{deciles, median, quantile};
 pub use randomised::{MOST_EXACT, Randomised, randomised};
-pub use ratios::{
-    alpha, block_efficiency, block_efficiency_ratio, passes_per_row, share_of_ceiling, tv,
-};
+pub use ratios::{alpha, block_efficiency, block_efficiency_ratio, passes_per_row, tv};
 pub use resamples::{RESAMPLES, SEED};
 pub use round_cost::RoundCost;
 pub use rounds::{CountedRound, Rounds};

@@ -13,14 +13,6 @@ pub fn alpha(samples: &[Sample]) -> Option<Ratio> {
     Some(Ratio::of(prompts).at_most_one())
 }
 
-/// Accepted tokens as a share of Σ α*, with its uncertainty; `None` if
-/// [`Acceptance::share_of_ceiling`] is.
-pub fn share_of_ceiling(samples: &[Sample]) -> Option<Ratio> {
-    acceptance(samples).share_of_ceiling()?;
-    let prompts = sums(samples).into_values();
-    Some(Ratio::of(prompts.map(|s| ([s.accepted as f64], [s.ceilings.0]))))
-}
-
 /// τ with its uncertainty: accepted tokens per round, plus one.
 pub fn block_efficiency(samples: &[Sample]) -> Ratio {
     let prompts = sums(samples).into_values();

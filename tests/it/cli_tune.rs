@@ -70,7 +70,8 @@ fn measured_as_forecast(tuned: &Path, table: &[Vec<&str>]) {
     }
     let found = largest_first(table.iter().map(|row| number(row[5])).collect());
     assert_eq!(found, largest_first(best.into_values().collect())[..3], "the best of each drafter");
-    let folder = fs::read_dir(tuned.join("results")).unwrap().next().unwrap().unwrap().path();
+    let only = |folder: &Path| fs::read_dir(folder).unwrap().next().unwrap().unwrap().path();
+    let folder = only(&only(&tuned.join("results")));
     let results = load(&folder).unwrap();
     let measured = summary(&results);
     for row in table {

@@ -80,6 +80,7 @@ fn forged_acceptance_is_found_on_any_machine() {
         round.context_tokens -= *before;
         *before += less;
         round.accepted -= less;
+        round.accepted_raw = round.accepted_raw.map(|raw| raw - less);
         round.emitted -= less;
     }
     for g in &mut second.generations {

@@ -27,10 +27,11 @@ fn a_right_verifier_is_not_refuted_and_the_power_is_stated() {
     let found = sampled(RIGHT, &COARSE);
     assert_eq!(found.verdict, ExternalVerdict::NotRefuted, "{}", found.table());
     let sampling = found.sampling.as_ref().unwrap();
-    assert!(sampling.min_detectable_tv <= 0.03 && sampling.min_detectable_tv > 0.025);
+    // It falls by a step where the rarest sequences are no longer counted together.
+    assert!((0.02..=0.03).contains(&sampling.min_detectable_tv), "{sampling:?}");
     assert_eq!((sampling.level, sampling.impossible), (1e-3, 0));
     assert!(sampling.statistic.unwrap() < sampling.critical && sampling.log10_wealth < 3.0);
-    assert!((10_000..80_000).contains(&found.rounds), "{}", found.rounds);
+    assert!((10_000..100_000).contains(&found.rounds), "{}", found.rounds);
     assert!(found.likely_bug.is_none() && found.worst.is_none());
     let sentence = found.sentence();
     assert!(sentence.starts_with("not refuted at level 0.001 by "), "{sentence}");

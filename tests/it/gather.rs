@@ -229,7 +229,8 @@ fn completions_need_no_thread() {
     let answered = good(&json!({"tokens": [1]}));
     let (url, _requests) = canned(vec![answered; 4]);
     let mut command = specdec(&["audit", "--url", &url, "--api", "llama_cpp", "--tokens", "4"]);
-    command.args(["--target", "toy:mixed", "-n", "1", "--prompts"]);
+    // The models, too, need no further thread.
+    command.args(["--threads", "1", "--target", "toy:mixed", "-n", "1", "--prompts"]);
     let prompts = place.path().join("prompts.jsonl");
     fs::write(&prompts, "{\"prompt\": \"ab\"}\n").unwrap();
     let output = command.arg(&prompts).arg(&file).env("RUST_MIN_STACK", (1_u64 << 50).to_string());

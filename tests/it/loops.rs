@@ -126,7 +126,7 @@ fn verdicts_above_ten_percent_rest_on_generations_without_loops() {
         cells.collect::<Vec<_>>()
     };
     // 13 of 16 tokens in 3 of 20 generations: 12.2 %.
-    let many = looping(3, 100.0, 0.5);
+    let many = looping(3, 100.0, 0.4);
     let (folder, text) = reported(&many);
     let first = text.lines().nth(4).unwrap();
     assert!(

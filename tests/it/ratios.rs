@@ -37,7 +37,6 @@ fn intervals_are_those_of_the_published_ratios() {
     let value = |ratio: Option<Ratio>| ratio.unwrap().value().unwrap();
     // 2.5 + 0.4 + 2 · 1.2 over 3 + 1 + 2 · 2 forks; 3 + 2 accepted tokens in 6 rounds.
     near(value(alpha(&cell)), 5.3 / 8.0);
-    near(value(share_of_ceiling(&cell)), 5.0 / 5.9);
     near(value(tv(&cell)), 0.8 / 11.0);
     near(value(Some(block_efficiency(&cell))), 11.0 / 6.0);
     let published = [sums.alpha(), sums.share_of_ceiling(), sums.tv(), sums.block_efficiency()];

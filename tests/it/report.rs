@@ -116,7 +116,7 @@ fn making_a_report_again_gives_identical_files() {
     report(folder.path()).unwrap();
     assert!(first == files());
     // Two draft lengths do not make a curve, so two of the figures are missing.
-    assert_eq!(first.len(), 6 + 4 + FIGURES.len() - 2);
+    assert_eq!(first.len(), 6 + 5 + FIGURES.len() - 2);
 }
 
 #[test]

@@ -53,8 +53,8 @@ fn completions_other_than_alone_are_counted() {
     assert!(differ > 0, "no completion depends on the batch");
     report(&folder).unwrap();
     let text = fs::read_to_string(folder.join("report.md")).unwrap();
-    let others =
-        text.split("## Batches").nth(1).unwrap().lines().filter(|line| line.contains("batch = 3"));
+    let section = text.split("\n## ").find(|section| section.starts_with("Batches")).unwrap();
+    let others = section.lines().filter(|line| line.contains("batch = 3"));
     let others = others.map(|line| cells(line)[9].to_owned()).collect::<Vec<_>>();
     assert_eq!(others, ["0 of 18".to_owned(), format!("{differ} of 18")], "plain decoding and ucb");
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::cli_support::refuses;
+use crate::cli_support::{refuses, specdec, text};
 use crate::serve_support::{TestServer, request, toy_request};
 
 /// Catches: a key is compared only as far as it was sent.
@@ -24,6 +24,13 @@ fn a_key_keeps_others_out() {
     }
     assert_eq!(server.get("/metrics").status, 401);
     assert_eq!(server.get("/health").status, 200);
+}
+
+/// The command line is invalid, for this reason.
+fn invalid(args: &[&str], part: &str) {
+    let run = specdec(&[&["serve"], args].concat()).output().unwrap();
+    assert_eq!(run.status.code(), Some(2));
+    assert!(text(&run.stderr).contains(part), "{}", text(&run.stderr));
 }
 
 /// The status of a request with these headers in place of its own host.
@@ -72,7 +79,7 @@ fn requests_name_their_server() {
     }
     let absolute = request("GET", "http://evil.example/health", "", "");
     assert_eq!(server.answer(&absolute).status, 403);
-    refuses(&["serve", "--allow-host", "http://gpu.example"], "without scheme and port");
+    invalid(&["--allow-host", "http://gpu.example"], "without scheme and port");
 }
 
 /// A page can make a browser send a form or plain text without asking the server.
@@ -110,7 +117,7 @@ fn other_machines_need_a_key() {
         wrong(&["--host", host], "no/such/model");
     }
     wrong(&["--api-key", ""], "--api-key (SPECDEC_API_KEY) is empty");
-    wrong(&["--api-key", "a", "--no-api-key"], "cannot be used with");
+    invalid(&["--api-key", "a", "--no-api-key"], "cannot be used with");
 }
 
 /// Catches: `/v1/models` or a message has the path of the model.
@@ -126,7 +133,7 @@ fn clients_see_no_paths() {
         json!({"prompt": "a ".repeat(5000)}),
         json!({"prompt": "a", "max_tokens": 5000}),
         json!({"prompt": "a", "model": "other"}),
-        json!({"prompt": "a", "model": "target"}),
+        json!({"prompt": "a", "model": "target", "seed": 1}),
     ] {
         bodies.push(server.post("/v1/completions", &fields).body);
     }

@@ -100,8 +100,8 @@ fn an_end_token_inside_a_round_cuts_it() {
     let run = run(&cycle(5), &spec("model", 4), &[3, 4, 0], stop, None);
     assert_eq!(run.tokens, [1, 2], "the end token itself is committed");
     assert_eq!(run.stopped, Some(StopReason::Eos));
-    // The verifier accepted all four; the count of emitted tokens is after the cut.
-    assert_eq!(run.notes.rounds, [(4, 4, 2, true, 3)]);
+    // The draft ends with it, and no token follows.
+    assert_eq!(run.notes.rounds, [(2, 2, 2, true, 3)]);
 }
 
 #[test]

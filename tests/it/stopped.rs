@@ -75,7 +75,7 @@ fn lost(blocks: &[BlockRow], share: impl Fn(&BlockRow) -> Option<f64>) -> usize 
 }
 
 /// Asserts that a stop or two were noticed, and that the other blocks do not count as stopped,
-/// whatever else the machine does.
+/// under any load of the machine.
 #[track_caller]
 fn notices_a_stop(run: Begun) {
     let (blocks, _) = run.end();

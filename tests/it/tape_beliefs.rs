@@ -121,9 +121,10 @@ fn drawn_drafts_have_the_length_of_the_enumeration() {
         let squares = found.iter().map(|found| (found - mean).powi(2)).sum::<f64>();
         let error = (squares / f64::from(DRAWS - 1) / f64::from(DRAWS)).sqrt();
         assert!(error > 0.0 && error < 0.01, "{name}: {error}");
-        // Five standard errors are exceeded once in two million times.
+        // Five standard errors are exceeded once in two million times. Where drafts end themselves,
+        // only rounding varies.
         assert!(
-            (mean - expected).abs() < 5.0 * error,
+            (mean - expected).abs() < 5.0 * error + ROUNDING,
             "{name} {length:?}: {mean} {expected} {error}"
         );
     }

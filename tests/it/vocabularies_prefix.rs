@@ -157,6 +157,8 @@ fn a_head_is_what_comes_before_a_text() {
     for c in ('!'..='~').chain('\u{a1}'..='\u{ac}').chain('\u{ae}'..='\u{143}') {
         add(&mut vocabulary, &c.to_string(), NORMAL);
     }
+    add(&mut vocabulary, "xx", NORMAL);
+    vocabulary.merges = vec!["x x".to_owned()];
     (vocabulary.bos, vocabulary.eos) = (Some(0), Some(1));
     for (begins, ends) in [(false, false), (false, true), (true, false), (true, true)] {
         let vocabulary =

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::aimed::aimed_cases;
 use super::round::ExternalRound;
 use crate::distribution::Token;
 use crate::exactness::joint::JointDistribution;
 
 /// Defines p and q in every context.
-struct CaseSpec {
-    name: &'static str,
+pub(super) struct CaseSpec {
+    pub(super) name: &'static str,
     about: &'static str,
     /// Whether both give every token a positive probability, so that no verifier meets a special
     /// case.
@@ -42,7 +41,7 @@ impl CaseCell {
     }
 }
 
-const CASES: &[CaseSpec] = &[
+pub(super) const CASES: &[CaseSpec] = &[
     CaseSpec {
         name: INDEPENDENT,
         about: "p and q have nothing to do with each other",
@@ -162,42 +161,11 @@ pub(super) struct RoundCase {
 /// The case with very rare tokens, in which sampling detects nothing.
 const RARE: &str = "rare";
 /// The case that other shapes have, too.
-const INDEPENDENT: &str = "independent";
-
-/// V and K by default.
-pub(super) const SHAPE: [usize; 2] = [4, 3];
-/// The shapes that are certified with them: a longer draft, and a larger vocabulary. Whether they are sampled, too: a large vocabulary has more sequences, which takes more rounds.
-const OTHER_SHAPES: [([usize; 2], bool); 2] = [([2, 6], true), ([40, 1], false)];
-
-/// All cases for a vocabulary and a K; the seed is that of the random ones.
-pub(super) fn round_cases(vocab: usize, k: usize, seed: u64) -> Vec<RoundCase> {
-    let shape = [vocab, k];
-    let mut cases =
-        (0..).zip(CASES).map(|(number, spec)| spec.build(number, shape)).collect::<Vec<_>>();
-    aimed_cases(&mut cases, shape, seed, usize::MAX);
-    if shape == SHAPE {
-        for (other, sampled) in OTHER_SHAPES {
-            let named = (0..).zip(CASES).filter(|(_, spec)| spec.name == INDEPENDENT);
-            cases.extend(named.map(|(number, spec)| {
-                let mut case = spec.build(number, other);
-                case.kind.sampled = sampled;
-                case
-            }));
-            aimed_cases(&mut cases, other, seed, 1);
-        }
-    }
-    cases
-}
-
-/// The cases that are sampled.
-pub(super) fn sampled_cases(mut cases: Vec<RoundCase>) -> Vec<RoundCase> {
-    cases.retain(|case| case.kind.sampled);
-    cases
-}
+pub(super) const INDEPENDENT: &str = "independent";
 
 impl CaseSpec {
     /// Its rows depend on the last two tokens; the context is token 0.
-    fn build(&self, number: u64, [vocab, k]: [usize; 2]) -> RoundCase {
+    pub(super) fn build(&self, number: u64, [vocab, k]: [usize; 2]) -> RoundCase {
         let &Self { name, about, soft, weights } = self;
         let kind = CaseKind { name, about, soft, sampled: name != RARE };
         RoundCase::new(kind, [vocab, k], |sequence| {
@@ -321,6 +289,7 @@ impl RoundCase {
 
 #[cfg(test)]
 mod tests {
+    use super::super::case_list::round_cases;
     use super::*;
 
     #[test]

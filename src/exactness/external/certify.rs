@@ -1,6 +1,6 @@
 //! Certifies an external verifier.
 
-use super::cases::{round_cases, sampled_cases};
+use super::case_list::{round_cases, sampled_cases};
 use super::certificate::{ExternalCase, ExternalCertificate, ExternalVerdict};
 use super::naming::name_bug;
 use super::options::ExternalOptions;

@@ -26,6 +26,7 @@
 //! ```
 
 mod aimed;
+mod case_list;
 mod cases;
 mod certificate;
 mod certify;

@@ -1,6 +1,6 @@
 //! The options for certifying an external verifier.
 
-use super::cases::SHAPE;
+use super::case_list::SHAPE;
 use crate::error::Error;
 use crate::exactness::joint::TOLERANCE;
 

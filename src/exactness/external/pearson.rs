@@ -93,7 +93,7 @@ pub(super) fn rounds_to_find(cases: &[RoundCase], detect: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exactness::external::cases::{round_cases, sampled_cases};
+    use crate::exactness::external::case_list::{round_cases, sampled_cases};
 
     #[test]
     fn the_number_of_rounds_follows_from_the_detectable_tv() {

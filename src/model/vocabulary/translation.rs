@@ -1,7 +1,7 @@
 //! A context in the draft model's tokens.
 
 use super::spelled::end_of_part;
-use super::translator::{Beginning, Reading, TextReader, Translator};
+use super::translator::{Beginning, ContextReading, TextReader, Translator};
 use crate::distribution::Token;
 use crate::model::Spelling;
 
@@ -23,7 +23,7 @@ pub(super) struct Translation {
 }
 
 /// By what a text is read.
-type By<'t> = (&'t Translator, &'t TextReader);
+type ReadBy<'t> = (&'t Translator, &'t TextReader);
 
 /// A part of a text, and what it ends with.
 #[derive(Debug, Clone, Copy)]
@@ -40,13 +40,13 @@ impl Translation {
     /// The draft model's tokens for a context: at least one.
     pub(super) fn of(&mut self, context: &[Token], by: &Translator) -> &[Token] {
         match &by.reading {
-            Reading::Numbers(vocab) => {
+            ContextReading::Numbers(vocab) => {
                 let own = context.iter().filter(|&&token| (token as usize) < *vocab);
                 self.tokens.clear();
                 self.tokens.extend(own);
             }
-            Reading::Text(_) if context == self.context && !self.tokens.is_empty() => {}
-            Reading::Text(reader) => self.read_to(context, (by, reader)),
+            ContextReading::Text(_) if context == self.context && !self.tokens.is_empty() => {}
+            ContextReading::Text(reader) => self.read_to(context, (by, reader)),
         }
         if self.tokens.is_empty() {
             self.tokens.push(by.filler);
@@ -54,7 +54,7 @@ impl Translation {
         &self.tokens
     }
 
-    fn read_to(&mut self, context: &[Token], by: By<'_>) {
+    fn read_to(&mut self, context: &[Token], by: ReadBy<'_>) {
         self.return_to(context, by);
         for &token in &context[self.context.len()..] {
             self.read(token, by);
@@ -66,7 +66,7 @@ impl Translation {
     }
 
     /// Forgets what does not belong to `context`.
-    fn return_to(&mut self, context: &[Token], (by, reader): By<'_>) {
+    fn return_to(&mut self, context: &[Token], (by, reader): ReadBy<'_>) {
         let begins = reader.begins(context, by);
         if begins != self.begins {
             *self = Self { begins, ..Self::default() };
@@ -89,7 +89,7 @@ impl Translation {
         self.parts.last().map_or(0, |part| part.end)
     }
 
-    fn read(&mut self, token: Token, by: By<'_>) {
+    fn read(&mut self, token: Token, by: ReadBy<'_>) {
         let (Translator { shared, .. }, reader) = by;
         let in_head = self.context.len() < self.begins.left_out;
         let spelling = reader.spelling(token).filter(|_| !in_head);

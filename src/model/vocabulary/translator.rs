@@ -16,12 +16,12 @@ pub(super) struct Translator {
     pub(super) head: Vec<Token>,
     /// What stands for nothing at all: an empty context, a token that cannot be drawn.
     pub(super) filler: Token,
-    pub(super) reading: Reading,
+    pub(super) reading: ContextReading,
 }
 
 /// How a context is read.
 #[derive(Debug)]
-pub(super) enum Reading {
+pub(super) enum ContextReading {
     /// Number by number: all below the draft model's number of tokens.
     Numbers(usize),
     /// As text.
@@ -68,7 +68,7 @@ impl Translator {
             codec: draft,
             spellings,
         };
-        Self::sharing(shared, head, Reading::Text(Box::new(reader)))
+        Self::sharing(shared, head, ContextReading::Text(Box::new(reader)))
     }
 
     /// A translator between vocabularies with the same numbers.
@@ -85,13 +85,13 @@ impl Translator {
                 target.name, draft.name
             ))
         })?;
-        Self::sharing(shared, own.head(), Reading::Numbers(draft.vocab))
+        Self::sharing(shared, own.head(), ContextReading::Numbers(draft.vocab))
     }
 
     fn sharing(
         shared: SharedVocabulary,
         head: Vec<Token>,
-        reading: Reading,
+        reading: ContextReading,
     ) -> Result<Self, Error> {
         let Some((_, filler)) = shared.pairs().next() else {
             return Err(Error::input("target and draft share no token: nothing can be drafted"));

@@ -5,8 +5,6 @@ use super::facets::even;
 use super::table;
 use crate::plot::{Axis, Column, Even, LegendEntry, LegendSample, Page, PlotValue};
 use crate::report::series::Series;
-use crate::report::tables::ends;
-use crate::statistics::share_of_ceiling;
 
 /// A metric of a cell, drawn as a column or a panel.
 pub(super) struct Metric {
@@ -26,17 +24,6 @@ pub(super) const ALPHA: Metric = Metric {
     of: |_, e| [e.row.alpha, e.row.alpha_lo, e.row.alpha_hi, None],
     unit: true,
     even: None,
-};
-const SHARE: Metric = Metric {
-    title: "share of the ceiling",
-    label: "Σ accepted / Σ α*",
-    of: |data, e| {
-        let share = share_of_ceiling(data.results.samples(&e.cell.id));
-        let (lo, hi) = ends(share.and_then(|share| share.interval()));
-        [e.row.share_of_ceiling, lo, hi, None]
-    },
-    unit: false,
-    even: Some(Even::Line),
 };
 pub(super) const TAU: Metric = Metric {
     title: "block efficiency τ",
@@ -75,9 +62,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         let k = data.times.chosen_k();
         notes.push(format!("Methods with {CURVE} or more K are shown at their {k}."));
     }
-    let mut measures = vec![ALPHA, SHARE, TAU, PASSES, SPEEDUP];
-    // alpha measures drafts, and not how much of them each of several verifiers accepts.
-    measures.retain(|m| m.title != SHARE.title || verifiers_differ(data));
+    let mut measures = vec![ALPHA, TAU, PASSES, SPEEDUP];
     measures.retain(|m| entries.iter().any(|e| (m.of)(data, e)[0].is_some()));
     let columns = measures.iter().map(|measure| measure.column(data, &entries)).collect();
     let value = |entry: &TableEntry<'_>| measures.iter().map(|m| m.value(data, entry)).collect();
@@ -95,13 +80,6 @@ fn cells<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> Vec<TableEntry<'d>> 
         timed.retain(|entry| entry.cell.id == best.id);
     }
     timed
-}
-
-/// Whether the run compares verifiers.
-fn verifiers_differ(data: &Data<'_>) -> bool {
-    let mut cells = data.series.iter().map(|s| s.cells[0]);
-    let first = cells.next().map(|c| &c.method.verifier);
-    cells.any(|c| Some(&c.method.verifier) != first)
 }
 
 impl Metric {

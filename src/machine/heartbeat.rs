@@ -17,9 +17,9 @@ const BEAT: Duration = Duration::from_millis(10);
 const GRACE: Duration = Duration::from_millis(20);
 
 /// A thread that should run every 10 ms. Only something that holds up the whole process delays it
-/// for long, whatever the other threads wait for, such as a GPU.
+/// for long; a thread that waits, for a GPU perhaps, does not.
 #[derive(Debug)]
-pub(super) struct Pulse {
+pub(super) struct Heartbeat {
     /// None where the system refused to start the thread, and on systems that do not show why a
     /// thread waits.
     beats: Option<Arc<Mutex<Beats>>>,
@@ -27,7 +27,7 @@ pub(super) struct Pulse {
     _end: Sender<()>,
 }
 
-impl Default for Pulse {
+impl Default for Heartbeat {
     fn default() -> Self {
         let (end, ended) = mpsc::channel();
         let beats = Arc::new(Mutex::new(Beats::new(Instant::now())));
@@ -38,7 +38,7 @@ impl Default for Pulse {
                 own.lock().beat(Instant::now(), waited);
             }
         };
-        let builder = thread::Builder::new().name("pulse".to_owned());
+        let builder = thread::Builder::new().name("heartbeat".to_owned());
         let started = cfg!(target_os = "linux") && builder.spawn(beat).is_ok();
         Self { beats: started.then_some(beats), _end: end }
     }
@@ -52,7 +52,7 @@ pub(super) struct Late {
     pub(super) still: Duration,
 }
 
-impl Pulse {
+impl Heartbeat {
     /// The time by which its beats were late so far, the beat that is due included.
     pub(super) fn late(&self) -> Late {
         self.beats.as_ref().map_or_else(Late::default, |beats| {
