@@ -146,8 +146,9 @@ def test_impossible_tokens_count_by_their_rate():
     greedy, lengths = rows([1.0, 0.0], 768), [64] * 12
     plain, other = np.zeros(768, int), np.zeros(768, int)
     plain[70], other[3::8] = 1, 1
-    floor = specdec.audit(greedy, plain, lengths=lengths)
-    found = specdec.audit(greedy, other, lengths=lengths, plain=floor)
+    sources = range(12)
+    floor = specdec.audit(greedy, plain, lengths=lengths, sources=sources)
+    found = specdec.audit(greedy, other, lengths=lengths, sources=sources, plain=floor)
     assert found.refuted and found.log10_e_impossible > 3.3
     assert (found.impossible, found.plain_impossible) == (96, 1)
     assert not specdec.audit(greedy, plain, lengths=lengths, plain=floor).refuted

@@ -10,7 +10,6 @@ use specdec::recording::{SequenceLine, TapePrompt, read_external_sequences};
 use specdec::sampling::SamplingParams;
 
 use crate::gather_support::{answer, canned, good};
-use crate::run_support::specdec;
 
 /// Two prompts, with `repeats` completions of one token each, sampled at T = 0.7 and top_k = 3.
 fn gather(
@@ -220,20 +219,23 @@ fn answers_are_checked_before_they_are_kept() {
     assert_eq!(read_external_sequences(&file).unwrap().tape.sequences.len(), 2);
 }
 
-/// Where the system starts no thread, this one asks.
+/// Where the system starts no thread, this one asks: in a process of its own, of which no thread's
+/// stack fits into memory.
 /// Catches: no thread, no completion.
 #[test]
 fn completions_need_no_thread() {
-    let place = tempfile::tempdir().unwrap();
-    let file = place.path().join("completions");
-    let answered = good(&json!({"tokens": [1]}));
-    let (url, _requests) = canned(vec![answered; 4]);
-    let mut command = specdec(&["audit", "--url", &url, "--api", "llama_cpp", "--tokens", "4"]);
-    // The models, too, need no further thread.
-    command.args(["--threads", "1", "--target", "toy:mixed", "-n", "1", "--prompts"]);
-    let prompts = place.path().join("prompts.jsonl");
-    fs::write(&prompts, "{\"prompt\": \"ab\"}\n").unwrap();
-    let output = command.arg(&prompts).arg(&file).env("RUST_MIN_STACK", (1_u64 << 50).to_string());
-    let output = output.output().unwrap();
-    assert_eq!(lines(&file).len(), 4, "{}", String::from_utf8_lossy(&output.stderr));
+    const SERVER: &str = "SPECDEC_TEST_SERVER";
+    if let Ok(url) = std::env::var(SERVER) {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("completions");
+        gather((&url, "llama_cpp"), 2, None, &file).unwrap();
+        assert_eq!(lines(&file).len(), 4);
+        return;
+    }
+    let (url, _requests) = canned(vec![good(&json!({"tokens": [1]})); 4]);
+    let mut own = std::process::Command::new(std::env::current_exe().unwrap());
+    own.args(["--exact", "gather::completions_need_no_thread", "--test-threads", "1"]);
+    own.env(SERVER, url).env("RUST_MIN_STACK", (1_u64 << 50).to_string());
+    let output = own.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }

@@ -52,7 +52,8 @@ fn the_progress_line_is_narrower_than_the_terminal() {
     let lines = shown.lines().collect::<Vec<_>>();
     assert!(lines[lines.len() - 1].ends_with("report.md"), "{shown}");
     let head = lines.iter().position(|line| line.starts_with("method ")).unwrap();
-    assert!(lines[head..lines.len() - 1].iter().all(|line| line.len() <= 76), "{shown}");
+    // Columns of numbers are never broken.
+    assert!(lines[head..lines.len() - 1].iter().all(|line| line.len() <= 96), "{shown}");
 }
 
 #[test]
@@ -84,6 +85,9 @@ fn a_run_prints_its_results_last() {
         "speedup",
         "[95",
         "%]",
+        // Toys repeat themselves at T = 0.
+        "without",
+        "loops",
         "acceptance",
         "verdict"
     ]));

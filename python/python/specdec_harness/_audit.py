@@ -143,7 +143,7 @@ def audit(
         parts = _sequences_of_columns(_arrays.tokens("tokens", tokens), sequences, lengths)
     names: list[Optional[str]] = [None] * len(parts)
     if sources is not None:
-        names = [repr(source) for source in sources]
+        names = [repr(known) for known in sources]
     if len(names) != len(parts):
         raise ValueError(f"sources has {len(names)} values, and there are {len(parts)} sequences")
     total = sum(len(sequence.tokens) for sequence in parts)
@@ -153,12 +153,12 @@ def audit(
         for name, rows in (("q", q), ("raw_p", raw_p), ("raw_q", raw_q))
     )
     begin = 0
-    for sequence, source in zip(parts, names):
+    for sequence, origin in zip(parts, names):
         others = tuple(
             None if rows is None else rows.of(sequence, begin)
             for rows in (own, raw_target, raw_own)
         )
-        named = (sequence.name, sequence.repeat, source)
+        named = (sequence.name, sequence.repeat, origin)
         found.read(named, sequence.tokens, target.of(sequence, begin), others)
         begin += len(sequence.tokens)
     return _verdict(found, level, plain)
