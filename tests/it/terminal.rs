@@ -91,8 +91,9 @@ fn a_run_prints_its_results_last() {
         "acceptance",
         "verdict"
     ]));
-    assert_eq!(table.len(), 1 + 12 + 1, "{error}");
-    assert_eq!(table[13], "class D lossless, G greedy-exact");
+    let rows = table.iter().filter(|line| line.ends_with("  withheld"));
+    assert_eq!(rows.count(), 12, "{error}");
+    assert_eq!(table.last(), Some(&"class D lossless, G greedy-exact"));
     assert!(error.lines().all(|line| line.chars().count() <= 100 || line.starts_with("results:")));
     // Making the report again prints the same.
     let folder = folder(out.path());
