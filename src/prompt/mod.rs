@@ -95,7 +95,7 @@ pub struct PromptFormat {
     pub key: &'static str,
     /// What is taken from them, in a few words.
     pub summary: &'static str,
-    /// Which of [`CONTEXT`] are taken, too.
+    /// Which of `CONTEXT` are taken, too.
     pub context: &'static [&'static str],
     read: fn(&Map<String, Value>) -> Result<Asked>,
 }

@@ -35,7 +35,7 @@ pub struct ChatText {
 impl ChatTemplate {
     /// Renders a conversation that the model is to answer, and finds the strings in it that
     /// are called like control tokens but come from contents. `controls` are the names of
-    /// the control tokens. Time and memory have no bound; [`super::prompt`] has one.
+    /// the control tokens. Time and memory have no bound; `chat::prompt` has one.
     ///
     /// # Errors
     /// As [`Self::render`], or if the template looks for a control token in a content that
