@@ -108,12 +108,12 @@ fn a_bug_without_a_bet_is_detected_but_not_named() {
 #[test]
 fn exact_verifiers_are_rarely_refuted() {
     let options = ExternalOptions { vocab: 2, k: 1, detect: 0.1, ..COARSE };
-    let refuted = (0..100).filter(|&seed| {
+    let refuted = (0..40).filter(|&seed| {
         let found = sampled(RIGHT, &ExternalOptions { seed, ..options });
         found.verdict == ExternalVerdict::Wrong
     });
-    // At level 0.001 three of 100 have a probability of 0.0002, and at level 0.1 of 0.998.
-    assert!(refuted.count() <= 2);
+    // At level 0.001 two of 40 have a probability of 0.0008, and at level 0.1 of 0.92.
+    assert!(refuted.count() <= 1);
 }
 
 #[test]
