@@ -24,6 +24,9 @@ const GAP: usize = 2;
 /// The minimum width of a column: narrower ones would break method names in two.
 const NARROW: usize = 13;
 
+/// The short name of the K that stands for a method where no times say which is best.
+const MAX_K: &str = "max K";
+
 /// The number of columns.
 const COLUMNS: usize = 8;
 
@@ -54,12 +57,12 @@ impl Brief {
         let shares = LoopShares::of(results).filter(|loops| loops.alarming);
         all.extend(shares.map(|loops| loops.words()));
         all.extend(warnings::warnings(results, summary));
-        let loops = summary.iter().any(is_looping);
+        let loops = times.is_valid() && summary.iter().any(is_looping);
         let head = [
             "method",
             "sampling",
             "class",
-            times.chosen_k(),
+            if times.is_valid() { times.chosen_k() } else { MAX_K },
             "speedup [95 %]",
             if loops { "without loops" } else { "" },
             "acceptance",

@@ -128,8 +128,8 @@ fn run(results: &Results) -> DocBlock {
 
 /// The fastest cell of every method, or the one with the largest K.
 fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
-    let loops = summary.iter().any(is_looping);
     let times = results.times();
+    let loops = times.is_valid() && summary.iter().any(is_looping);
     let k = format!("{}:", times.chosen_k());
     let mut head = vec!["method", "sampling", "class", &k, "speedup [95 %]:"];
     head.extend(loops.then_some(WITHOUT_LOOPS));

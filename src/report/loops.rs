@@ -71,7 +71,8 @@ pub(super) fn judged_samples<'a>(results: &'a Results, cell: &Cell) -> Vec<&'a S
 /// The share of plain decoding's tokens that lie in loops, in words.
 pub(super) struct LoopShares {
     pub(super) sentence: String,
-    /// Whether they are too many somewhere, so that verdicts there rest on other generations.
+    /// Whether they are too many somewhere, so that verdicts there rest on other generations. Times
+    /// that are not valid give no verdict.
     pub(super) alarming: bool,
 }
 
@@ -94,7 +95,7 @@ impl LoopShares {
         };
         let sentence =
             format!("Of the tokens of plain decoding, {shares} lie in repetition loops.");
-        Some(Self { sentence, alarming: !many.is_empty() })
+        Some(Self { sentence, alarming: !many.is_empty() && results.times().is_valid() })
     }
 
     /// The first words of a report: where the shares are too large, what follows from it.

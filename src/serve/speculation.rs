@@ -33,7 +33,7 @@ impl Speculation {
     }
 
     pub(super) fn add(&mut self, event: &RoundEvent<'_>) {
-        let accepted = event.verdict.path.len().min(event.emitted.len());
+        let accepted = event.verdict.path.len();
         let drafted = event.draft.len();
         self.per_step_accepted.push(accepted);
         self.per_step_drafted.push(drafted);

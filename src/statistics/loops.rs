@@ -1,8 +1,7 @@
 //! Repetition loops: stretches in which a completion repeats itself. Any drafter is accepted there,
 //! so a speedup on loops says little about other text.
 
-use super::ratio;
-use super::sample::Sample;
+use super::sample::{Sample, share_of_tokens};
 
 /// The longest period of a loop, in tokens.
 const LONGEST_PERIOD: usize = 20;
@@ -34,10 +33,5 @@ pub fn looped_tokens(tokens: &[u32]) -> usize {
 
 /// The share of the tokens of some samples that lie in loops; `None` without tokens.
 pub fn loop_share<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<f64> {
-    let (mut looped, mut tokens) = (0, 0);
-    for sample in samples {
-        looped += sample.looped;
-        tokens += sample.new_tokens;
-    }
-    ratio(looped as f64, tokens as f64)
+    share_of_tokens(samples, |sample| sample.looped)
 }

@@ -46,7 +46,9 @@ pub struct Sample {
 
 /// The samples of one cell by prompt, in the order of the prompts' names, independent of the order
 /// of execution. Equal prompts are one.
-pub fn by_prompt(samples: &[Sample]) -> BTreeMap<&str, Vec<&Sample>> {
+pub fn by_prompt<'a>(
+    samples: impl IntoIterator<Item = &'a Sample>,
+) -> BTreeMap<&'a str, Vec<&'a Sample>> {
     let mut prompts = BTreeMap::<&str, Vec<&Sample>>::new();
     for sample in samples {
         prompts.entry(&*sample.original).or_default().push(sample);
@@ -94,12 +96,20 @@ pub fn forwards_per_token(samples: &[Sample]) -> Option<f64> {
 
 /// The share of tokens that lie behind the first one that ends a text. `None` without tokens.
 pub fn behind_end_share<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Option<f64> {
-    let (mut behind, mut tokens) = (0, 0);
+    share_of_tokens(samples, |sample| sample.behind_end)
+}
+
+/// The share of tokens that are counted by `part`. `None` without tokens.
+pub(super) fn share_of_tokens<'a>(
+    samples: impl IntoIterator<Item = &'a Sample>,
+    part: fn(&Sample) -> usize,
+) -> Option<f64> {
+    let (mut counted, mut tokens) = (0, 0);
     for sample in samples {
-        behind += sample.behind_end;
+        counted += part(sample);
         tokens += sample.new_tokens;
     }
-    ratio(behind as f64, tokens as f64)
+    ratio(counted as f64, tokens as f64)
 }
 
 /// New tokens per second of decoding, without prefill. `None` without time.

@@ -11,7 +11,7 @@ use specdec::report::headings;
 use specdec::rows::columns;
 
 use crate::cli_support::{refuses, specdec, stdout, text};
-use crate::cli_tape_support::{PROMPTS, TapeFolder, rows};
+use crate::cli_tape_support::{PROMPTS, TapeFolder, against, greedy, rows};
 
 fn lines(tape: &str) -> Vec<Value> {
     let text = fs::read_to_string(tape).unwrap();
@@ -85,22 +85,16 @@ fn an_interrupted_recording_continues() {
 #[test]
 fn forecasts_are_what_a_run_measures() {
     let folder = TapeFolder::new();
-    let (tape, run) = (folder.scored(), folder.run());
-    let file = folder.path("gaps.csv");
-    let run = run.to_str().unwrap();
-    let found = stdout(&["forecast", &tape, "--against", run, "--against-csv", &file]);
+    let (found, gaps) = against(&folder, &folder.scored(), &folder.run());
     assert!(found.contains("at T = 0: 0 of 432 generations have other rounds"), "{found}");
-    let header = csv::Reader::from_path(&file).unwrap().headers().unwrap().clone();
-    let column = |name: &str| header.iter().position(|column| column == name).unwrap();
-    let gaps = rows(&file);
     assert_eq!(gaps.len(), 24, "two temperatures, two drafters, two rules, three K");
+    let greedy = greedy(&gaps);
+    assert_eq!(greedy.len(), 12);
+    assert!(greedy.iter().all(|gap| gap["forecast"] == gap["measured"]), "{greedy:?}");
     for gap in &gaps {
-        let number = |name: &str| gap[column(name)].parse::<f64>().unwrap();
-        if &gap[column("temperature")] == "0.0" {
-            assert_eq!(number("forecast"), number("measured"), "{gap:?}");
-        }
         // 36 completions of 40 tokens: a wrong rule would be off by more.
-        assert!((number("ratio") - 1.0).abs() < 0.1, "{gap:?}");
+        let ratio = gap["ratio"].parse::<f64>().unwrap();
+        assert!((ratio - 1.0).abs() < 0.1, "{gap:?}");
     }
 }
 
@@ -111,28 +105,17 @@ fn forecasts_are_what_a_run_measures() {
 fn forecasts_are_compared_with_what_a_run_shares_with_the_tape() {
     let folder = TapeFolder::new();
     let tape = folder.scored();
-    let against = |set: &str| {
-        let file = folder.path("gaps.csv");
-        let run = folder.run_with(&["--set", set]);
-        let run = run.to_str().unwrap();
-        let found = stdout(&["forecast", &tape, "--against", run, "--against-csv", &file]);
-        let header = csv::Reader::from_path(&file).unwrap().headers().unwrap().clone();
-        let column = |name: &str| header.iter().position(|column| column == name).unwrap();
-        let greedy = rows(&file).into_iter().filter(|gap| &gap[column("temperature")] == "0.0");
-        let tau = |gap: csv::StringRecord| {
-            ["forecast", "measured"].map(|name| gap[column(name)].to_owned())
-        };
-        (found, greedy.map(tau).collect::<Vec<_>>())
-    };
-    let (more, _) = against("repeats=5");
+    let run = |set: &str| against(&folder, &tape, &folder.run_with(&["--set", set]));
+    let (more, _) = run("repeats=5");
     let said = "at T = 0: 0 of 432 generations have other rounds or accepted tokens than \
                 forecast; 288 more have no sequence on the tape";
     assert!(more.contains(said), "{more}");
     for max_tokens in ["max_tokens=19", "max_tokens=64"] {
-        let (found, greedy) = against(max_tokens);
+        let (found, gaps) = run(max_tokens);
         assert!(found.contains("at T = 0: 0 of 432 generations have other"), "{found}");
+        let greedy = greedy(&gaps);
         assert_eq!(greedy.len(), 12);
-        assert!(greedy.iter().all(|[forecast, measured]| forecast == measured), "{greedy:?}");
+        assert!(greedy.iter().all(|gap| gap["forecast"] == gap["measured"]), "{greedy:?}");
     }
 }
 
@@ -144,15 +127,10 @@ fn forecasts_are_what_a_run_measures_where_completions_end() {
     let (tape, run) = (folder.scored(), folder.run());
     let rounds = fs::read_to_string(run.join("rounds.csv")).unwrap();
     assert!(rounds.lines().filter(|line| line.contains(",true,")).count() > 100);
-    let file = folder.path("gaps.csv");
-    let run = run.to_str().unwrap();
-    let found = stdout(&["forecast", &tape, "--against", run, "--against-csv", &file]);
+    let (found, gaps) = against(&folder, &tape, &run);
     assert!(found.contains("at T = 0: 0 of 432 generations have other rounds"), "{found}");
-    let header = csv::Reader::from_path(&file).unwrap().headers().unwrap().clone();
-    let column = |name: &str| header.iter().position(|column| column == name).unwrap();
-    for gap in rows(&file).iter().filter(|gap| &gap[column("temperature")] == "0.0") {
-        assert_eq!(gap[column("forecast")], gap[column("measured")], "{gap:?}");
-    }
+    let greedy = greedy(&gaps);
+    assert!(greedy.iter().all(|gap| gap["forecast"] == gap["measured"]), "{greedy:?}");
 }
 
 #[test]

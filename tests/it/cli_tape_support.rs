@@ -1,5 +1,6 @@
 //! An experiment on a toy pair, its tape and its run.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -62,6 +63,23 @@ impl TapeFolder {
         let report = stdout(&[&run[..], more].concat());
         Path::new(report.trim()).parent().unwrap().to_owned()
     }
+}
+
+/// A row of a file of gaps: its fields by column.
+pub(crate) type Gap = BTreeMap<String, String>;
+
+/// What `forecast --against` prints, and the gaps that it writes.
+pub(crate) fn against(folder: &TapeFolder, tape: &str, run: &Path) -> (String, Vec<Gap>) {
+    let file = folder.path("gaps.csv");
+    let run = run.to_str().unwrap();
+    let found = stdout(&["forecast", tape, "--against", run, "--against-csv", &file]);
+    let gaps = csv::Reader::from_path(&file).unwrap().into_deserialize().map(Result::unwrap);
+    (found, gaps.collect())
+}
+
+/// Those at temperature 0.
+pub(crate) fn greedy(gaps: &[Gap]) -> Vec<&Gap> {
+    gaps.iter().filter(|gap| gap["temperature"] == "0.0").collect()
 }
 
 /// The rows of a CSV file.

@@ -27,11 +27,10 @@ fn a_right_verifier_is_not_refuted_and_the_power_is_stated() {
     let found = sampled(RIGHT, &COARSE);
     assert_eq!(found.verdict, ExternalVerdict::NotRefuted, "{}", found.table());
     let sampling = found.sampling.as_ref().unwrap();
-    // It falls by a step where the rarest sequences are no longer counted together.
-    assert!((0.02..=0.03).contains(&sampling.min_detectable_tv), "{sampling:?}");
+    assert!(sampling.min_detectable_tv <= 0.03 && sampling.min_detectable_tv > 0.025);
     assert_eq!((sampling.level, sampling.impossible), (1e-3, 0));
     assert!(sampling.statistic.unwrap() < sampling.critical && sampling.log10_wealth < 3.0);
-    assert!((10_000..100_000).contains(&found.rounds), "{}", found.rounds);
+    assert!((10_000..80_000).contains(&found.rounds), "{}", found.rounds);
     assert!(found.likely_bug.is_none() && found.worst.is_none());
     let sentence = found.sentence();
     assert!(sentence.starts_with("not refuted at level 0.001 by "), "{sentence}");
@@ -108,12 +107,12 @@ fn a_bug_without_a_bet_is_detected_but_not_named() {
 #[test]
 fn exact_verifiers_are_rarely_refuted() {
     let options = ExternalOptions { vocab: 2, k: 1, detect: 0.1, ..COARSE };
-    let refuted = (0..40).filter(|&seed| {
+    let refuted = (0..200).filter(|&seed| {
         let found = sampled(RIGHT, &ExternalOptions { seed, ..options });
         found.verdict == ExternalVerdict::Wrong
     });
-    // At level 0.001 two of 40 have a probability of 0.0008, and at level 0.1 of 0.92.
-    assert!(refuted.count() <= 1);
+    // At level 0.001 three of 200 have a probability of 0.001.
+    assert!(refuted.count() <= 2);
 }
 
 #[test]
@@ -126,5 +125,5 @@ fn choices_and_uniforms_may_be_mixed() {
     };
     let found = certify_external(&mut mixed, &COARSE).unwrap();
     assert_eq!(found.verdict, ExternalVerdict::NotRefuted, "{}", found.sentence());
-    assert!(found.sampling.is_some() && found.cases.len() == 20);
+    assert!(found.sampling.is_some() && found.cases.len() == 17);
 }

@@ -140,6 +140,10 @@ fn verdicts_above_ten_percent_rest_on_generations_without_loops() {
     let row = best(&text);
     assert_eq!(row.last().unwrap(), "slower", "{text}");
     assert!(row[5].starts_with("0.") && row[5].ends_with(']'), "{row:?}");
+    assert!(
+        text.contains("\n| temperature | 1 | 0 | 1 | 17 | "),
+        "contrasts rest on loops: {text}"
+    );
     let terminal = report(folder.path()).unwrap().text(200);
     assert!(terminal.starts_with("warning: Of the tokens of plain decoding, 12.2 %"), "{terminal}");
     let line = terminal.lines().find(|line| line.starts_with("model") && line.contains("T = 0"));
@@ -156,6 +160,7 @@ fn verdicts_above_ten_percent_rest_on_generations_without_loops() {
     assert!(text.lines().nth(4).unwrap().ends_with("at most 8.1 % lie in repetition loops."));
     assert!(text.contains(&format!("{head} predicted |")), "{text}");
     assert_ne!(best(&text).last().unwrap(), "faster", "loops count if they are few");
+    assert!(text.contains("\n| temperature | 1 | 0 | 1 | 20 | "), "{text}");
     assert!(!report(folder.path()).unwrap().text(200).contains("without loops"));
 }
 

@@ -42,7 +42,7 @@ pub(super) fn aimed_cases(
     }
     for _ in 0..OTHERS.min(most) {
         let about = "one token has all but 1e-1 to 1e-6 of p, or of q";
-        let kind = kind("nearly certain", about, most > 1);
+        let kind = kind("nearly certain", about, false);
         cases.push(RoundCase::new(kind, shape, |sequence| certain(&mut dice, vocab, sequence)));
     }
     for _ in 0..OTHERS.min(most) {
