@@ -109,12 +109,17 @@ fn ends(sums: &[RowSums]) -> Vec<usize> {
 }
 
 /// The cost of a further pass of the draft model, in µs: the growth of the drafting time with the
-/// length of the draft. `None` if all drafts have the same length.
+/// length of the draft. If all drafts have the same length, it is the mean over their passes. `None`
+/// without drafts.
 fn drafting(samples: &[&Sample]) -> Option<f64> {
     let fit = PartCost::fit(&sums(samples), |times| times.draft)?;
     let (short, long) = (fit.rows().find(|&rows| rows > 1)?, fit.rows().last()?);
     let us = |rows| fit.us(rows, 0.0);
-    (short < long).then(|| ((us(long) - us(short)) / (long - short) as f64).max(0.0))
+    if short < long {
+        return Some(((us(long) - us(short)) / (long - short) as f64).max(0.0));
+    }
+    let drafted = sums(samples).into_iter().find(|own| own.rows == long)?;
+    Some(drafted.times.draft / (drafted.rounds * (long - 1) as f64))
 }
 
 /// The costs of reading the shortest and the longest prompt, by the line through all prompts.

@@ -1,7 +1,7 @@
 //! What each axis of the sweep changes: one contrast for every value of an axis, pooled over all
 //! other axes and K.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::document::{DocBlock, DocCell};
 use super::loops::{judged_samples, pairs_of};
@@ -14,8 +14,7 @@ use crate::length::LENGTHS;
 use crate::params::Param;
 use crate::registry::Entry;
 use crate::statistics::{
-    AxisContrast, AxisPoint, Sample, SignFlip, acceptance, axis_contrasts, by_prompt,
-    sign_flip_tests,
+    AxisContrast, AxisPoint, SignFlip, acceptance, axis_contrasts, by_prompt, sign_flip_tests,
 };
 use crate::verify::VERIFIERS;
 
@@ -36,15 +35,10 @@ pub(super) fn section(results: &Results) -> Vec<DocBlock> {
     let cells = results.plan.cells.iter();
     let cells = cells.filter(|c| !c.is_baseline() && !c.control && c.beam.is_none());
     let cells = cells.collect::<Vec<_>>();
-    let looping = looping_prompts(results, &cells);
-    let points = cells.iter().map(|cell| point(cell, rounds(results, cell, &looping)));
-    let tau = tested(points.collect());
+    let tau = tested(cells.iter().map(|cell| point(cell, rounds(results, cell))).collect());
     let times = results.times();
     let speed = match times.is_valid() {
-        true => {
-            let points = cells.iter().map(|cell| point(cell, speeds(results, cell, &looping)));
-            tested(points.collect())
-        }
+        true => tested(cells.iter().map(|cell| point(cell, speeds(results, cell))).collect()),
         false => Vec::new(),
     };
     let rows = tau.into_iter().map(|TestedContrast { contrast: own, test }| {
@@ -68,11 +62,11 @@ pub(super) fn section(results: &Results) -> Vec<DocBlock> {
     });
     DocBlock::section(
         "One axis at a time",
-        "Every line compares a value of one axis with another one, over all pairs of cells that \
-         differ in nothing else. The prompts are those that all of these finished and that verdicts \
-         rest on at every sampling setting. A ratio is the \
-         geometric mean of those of the pairs, with an interval over prompts; that of speedups is \
-         one of speeds unless the axis changes plain decoding, too. p is that of a sign-flip test \
+        "Every line compares a value of one axis with another one, over the pairs of cells that \
+         differ in nothing else and have the most prompts. These are the prompts that both cells \
+         finished and on which verdicts rest. A ratio is the geometric mean of those of the pairs, \
+         with an interval over prompts; that of speedups is one of speeds unless the axis changes \
+         plain decoding, too. p is that of a sign-flip test \
          over prompts, after Holm for the lines of the table; the verdict is about speed.",
         &[
             "axis",
@@ -127,47 +121,17 @@ fn settings<B>(registry: &'static [Entry<B>], name: &str) -> Vec<&'static str> {
     params.iter().map(|param| param.key).collect()
 }
 
-/// The prompts that some cell has only in generations on which no verdict rests. Without them, pairs
-/// of cells at settings with loops have the prompts of all others.
-fn looping_prompts<'r>(results: &'r Results, cells: &[&Cell]) -> BTreeSet<&'r str> {
-    let mut looping = BTreeSet::new();
-    for cell in cells {
-        let judged = by_prompt(judged_samples(results, cell));
-        let all = by_prompt(results.samples(&cell.id)).into_keys();
-        looping.extend(all.filter(|prompt| !judged.contains_key(prompt)));
-    }
-    looping
-}
-
-/// The generations of a cell on which contrasts rest.
-fn compared<'r>(
-    results: &'r Results,
-    cell: &Cell,
-    looping: &BTreeSet<&str>,
-) -> impl Iterator<Item = &'r Sample> {
-    let judged = judged_samples(results, cell).into_iter();
-    judged.filter(|sample| !looping.contains(&*sample.original))
-}
-
 /// Tokens per target pass, by prompt.
-fn rounds<'r>(
-    results: &'r Results,
-    cell: &Cell,
-    looping: &BTreeSet<&str>,
-) -> BTreeMap<&'r str, ([f64; 1], [f64; 1])> {
-    let prompts = by_prompt(compared(results, cell, looping)).into_iter();
+fn rounds<'r>(results: &'r Results, cell: &Cell) -> BTreeMap<&'r str, ([f64; 1], [f64; 1])> {
+    let prompts = by_prompt(judged_samples(results, cell)).into_iter();
     let sums = prompts.map(|(prompt, samples)| (prompt, acceptance(samples)));
     sums.map(|(prompt, s)| (prompt, ([(s.accepted + s.rounds) as f64], [s.rounds as f64])))
         .collect()
 }
 
 /// The speedup over plain decoding, by prompt.
-fn speeds<'r>(
-    results: &'r Results,
-    cell: &Cell,
-    looping: &BTreeSet<&str>,
-) -> BTreeMap<&'r str, ([f64; 2], [f64; 2])> {
-    let pairs = pairs_of(results, cell, compared(results, cell, looping));
+fn speeds<'r>(results: &'r Results, cell: &Cell) -> BTreeMap<&'r str, ([f64; 2], [f64; 2])> {
+    let pairs = pairs_of(results, cell, judged_samples(results, cell).into_iter());
     let sums = pairs.into_iter().map(|(prompt, pair)| {
         (prompt, ([pair.plain_us, pair.tokens as f64], [pair.plain_tokens as f64, pair.us]))
     });

@@ -40,9 +40,10 @@ fn a_right_verifier_is_not_refuted_and_the_power_is_stated() {
     }
     // The same seed, the same rounds.
     assert_eq!(sampled(RIGHT, &COARSE), found);
-    let fewer = ExternalOptions { rounds: Some(1300), ..COARSE };
+    // The same number in each of 17 cases.
+    let fewer = ExternalOptions { rounds: Some(1309), ..COARSE };
     let few = sampled(RIGHT, &fewer);
-    assert_eq!((few.rounds, few.verdict), (1300, ExternalVerdict::NotRefuted));
+    assert_eq!((few.rounds, few.verdict), (1309, ExternalVerdict::NotRefuted));
     assert!(few.sampling.unwrap().min_detectable_tv > 0.1);
 }
 

@@ -11,10 +11,10 @@ use crate::synthetic::{Rows, Synthetic, simulated};
 const NOISE: f64 = 0.015;
 
 /// Completions whose last rounds, which draft less, are too few to matter.
-fn long_completions() -> Rows {
+fn long_completions() -> Synthetic {
     let drafters = vec!["model"];
     let (draft_lengths, temperatures) = (vec![2, 4], vec![1.0]);
-    Synthetic { prompts: 3, max_tokens: 2000, drafters, draft_lengths, temperatures }.rows()
+    Synthetic { prompts: 3, max_tokens: 2000, drafters, draft_lengths, temperatures }
 }
 
 fn written(rows: &Rows, folder: &Path) -> CostTable {
@@ -31,7 +31,7 @@ fn close(found: f64, put_in: f64) {
 #[test]
 fn they_are_the_costs_that_the_rounds_had() {
     let dir = tempfile::tempdir().unwrap();
-    let costs = written(&long_completions(), dir.path());
+    let costs = written(&long_completions().rows(), dir.path());
     for (rows, ms) in [(1.0, 3.6), (3.0, 4.24), (5.0, 4.88)] {
         close(costs.target(rows, 1000.0, 1), ms);
     }
@@ -42,11 +42,22 @@ fn they_are_the_costs_that_the_rounds_had() {
     }
 }
 
+/// Catches: a run whose drafts all have one length gives no cost, so that no tape can be forecast
+/// with it; the cost is that of a whole draft.
+#[test]
+fn drafts_of_one_length_have_the_mean_cost_of_their_passes() {
+    for k in [1, 3] {
+        let one = Synthetic { draft_lengths: vec![k], ..long_completions() };
+        let dir = tempfile::tempdir().unwrap();
+        close(written(&one.rows(), dir.path()).draft(1000.0, 1), 0.42);
+    }
+}
+
 /// Interrupts the last round of the last completion of a cell. The cost of passes with its number
 /// of rows must be the mean of their times at every context. A line through the contexts would be
 /// below zero for short ones, which readers of costs refuse.
 fn interrupted(cell: &str, proposed: usize) {
-    let mut rows = long_completions();
+    let mut rows = long_completions().rows();
     let last = rows.rounds.iter_mut().rfind(|round| round.cell == cell).unwrap();
     assert!(proposed == 0 || last.proposed != proposed, "a rare draft");
     // The mean of thousands of passes becomes tens of times as long.

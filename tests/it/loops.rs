@@ -1,7 +1,7 @@
 //! Repetition loops: which tokens lie in one, and what a report concludes from runs that have them.
 
 use specdec::report::{load, report, summary};
-use specdec::rows::SummaryRow;
+use specdec::rows::{RoundRow, SummaryRow};
 use specdec::statistics::looped_tokens;
 
 use crate::report::{reported, written};
@@ -57,7 +57,7 @@ fn a_loop_repeats_at_least_eight_tokens_and_one_period() {
 /// A run on 20 prompts, of which some loop at temperature 0. There a cell is `fast` times as fast as
 /// it was, and elsewhere `slow` times.
 fn looping(prompts: usize, fast: f64, slow: f64) -> Rows {
-    let synthetic = Synthetic { prompts: 20, draft_lengths: vec![3], ..Synthetic::tiny() };
+    let synthetic = Synthetic { prompts: 20, draft_lengths: vec![1, 3], ..Synthetic::tiny() };
     let mut rows = Synthetic { drafters: vec!["model"], ..synthetic }.rows();
     let loops = rows.plan.prompts[..prompts].to_vec();
     let factor = |prompt: &String| if loops.contains(prompt) { fast } else { slow };
@@ -69,7 +69,8 @@ fn looping(prompts: usize, fast: f64, slow: f64) -> Rows {
             row.decode_us /= factor(&row.prompt);
         }
     }
-    for row in rows.rounds.iter_mut().filter(|row| row.cell == "model-3-0") {
+    let greedy = |row: &&mut RoundRow| row.cell.starts_with("model") && row.cell.ends_with("-0");
+    for row in rows.rounds.iter_mut().filter(greedy) {
         let factor = factor(&row.prompt);
         for us in [&mut row.draft_us, &mut row.target_us, &mut row.verify_us, &mut row.other_us] {
             *us /= factor;
@@ -115,7 +116,7 @@ fn the_summary_has_shares_of_loops_and_speedups_without() {
     assert_eq!(calm.loop_free_speedup, calm.speedup);
 }
 
-/// Catches: the verdict, the best K or the terminal's table rest on loops; a run with few loops
+/// Catches: the verdict, the best K, contrasts or the terminal's table rest on loops; a run with few loops
 /// changes its verdict; the sentence does not come first.
 #[test]
 fn verdicts_above_ten_percent_rest_on_generations_without_loops() {
@@ -140,10 +141,10 @@ fn verdicts_above_ten_percent_rest_on_generations_without_loops() {
     let row = best(&text);
     assert_eq!(row.last().unwrap(), "slower", "{text}");
     assert!(row[5].starts_with("0.") && row[5].ends_with(']'), "{row:?}");
-    assert!(
-        text.contains("\n| temperature | 1 | 0 | 1 | 17 | "),
-        "contrasts rest on loops: {text}"
-    );
+    // A contrast with T = 0 rests on the 17 prompts without a loop, and another one on T = 1.
+    for contrast in ["temperature | 1 | 0 | 2 | 17", "num_speculative_tokens | 3 | 1 | 1 | 20"] {
+        assert!(text.contains(&format!("\n| {contrast} | ")), "{contrast}: {text}");
+    }
     let terminal = report(folder.path()).unwrap().text(200);
     assert!(terminal.starts_with("warning: Of the tokens of plain decoding, 12.2 %"), "{terminal}");
     let line = terminal.lines().find(|line| line.starts_with("model") && line.contains("T = 0"));
@@ -160,7 +161,7 @@ fn verdicts_above_ten_percent_rest_on_generations_without_loops() {
     assert!(text.lines().nth(4).unwrap().ends_with("at most 8.1 % lie in repetition loops."));
     assert!(text.contains(&format!("{head} predicted |")), "{text}");
     assert_ne!(best(&text).last().unwrap(), "faster", "loops count if they are few");
-    assert!(text.contains("\n| temperature | 1 | 0 | 1 | 20 | "), "{text}");
+    assert!(text.contains("\n| num_speculative_tokens | 3 | 1 | 2 | 20 | "), "{text}");
     assert!(!report(folder.path()).unwrap().text(200).contains("without loops"));
 }
 

@@ -4,13 +4,15 @@ use std::cell::Cell;
 use std::fs;
 use std::time::Duration;
 
-use specdec::check::{CheckSetup, check};
+use specdec::check::{CheckOutcome, CheckSetup, check};
 use specdec::clock::{Clock, Lost, RealClock};
 use specdec::decode::MethodSpec;
 use specdec::model::{Role, load};
 use specdec::report::{InvalidTimes, SpeedVerdict, TimesValidity, report};
 
+use crate::bench::Stepping;
 use crate::disturbed::disturb;
+use crate::fixtures::near;
 use crate::report::{reported, written};
 use crate::synthetic::{Rows, Synthetic};
 
@@ -49,7 +51,7 @@ fn times_of_a_virtual_clock_give_no_verdict() {
     assert!(svg("speedup").contains("Times are set") && !svg("survival").contains("Times are set"));
     let brief = report(folder.path()).unwrap().text(200);
     assert!(brief.contains("withheld") && !brief.contains("faster"), "{brief}");
-    assert!(brief.contains("largest K") && !brief.contains("best K"), "{brief}");
+    assert!(brief.contains("max K") && !brief.contains("best K"), "{brief}");
 }
 
 /// Catches: a K is chosen by times that give no verdict.
@@ -66,14 +68,17 @@ fn no_k_is_best_by_times_that_give_no_verdict() {
     }
 }
 
-/// Catches: a disturbed run says that its times count.
+/// Catches: a disturbed run says that its times count; the blocks are counted as the disturbed ones.
 #[test]
 fn a_disturbed_run_says_that_its_times_do_not_count() {
     let folder = written(&large("real"));
     assert!(disturb(folder.path(), 12).contains("| its times count | yes |"));
-    assert!(disturb(folder.path(), 13).contains("| its times count | no: disturbed |"));
+    let text = disturb(folder.path(), 13);
+    assert!(text.contains("| its times count | no: disturbed |"));
+    assert!(text.contains("| blocks, disturbed | 120, 13 |"), "{text}");
     let page = fs::read_to_string(folder.path().join("report.html")).unwrap();
     assert!(page.contains("<strong>Withheld: disturbed</strong>"));
+    assert!(page.contains("<p>13 of 120 blocks were disturbed.</p>"));
     assert!(page.contains("<strong>Verdict withheld: disturbed</strong>"), "of the forecast");
     assert!(!page.contains("best K"), "a card names a K");
 }
@@ -110,12 +115,11 @@ impl Clock for Waiting {
     }
 }
 
-/// Catches: a check concludes nothing where a run, whose blocks count other work alone, would.
-#[test]
-fn a_check_is_disturbed_where_a_run_would_be() {
-    let pair = load("toy:mixed", Role::Target).unwrap();
-    let draft = load("toy:mixed", Role::Draft).unwrap().model;
-    let encode = |i: usize| pair.codec.encode(&"abcd".repeat(i + 8)).unwrap();
+/// A check of a toy pair on nine prompts, which get 40 tokens each.
+fn checked(toy: &str, clock: &dyn Clock) -> CheckOutcome {
+    let pair = load(toy, Role::Target).unwrap();
+    let draft = load(toy, Role::Draft).unwrap().model;
+    let encode = |i: usize| pair.codec.encode(&"abc".repeat(i + 8)).unwrap();
     let prompts = (0..9).map(encode).collect::<Vec<_>>();
     let setup = CheckSetup {
         target: &*pair.model,
@@ -126,9 +130,15 @@ fn a_check_is_disturbed_where_a_run_would_be() {
         max_tokens: 40,
         budget: Duration::ZERO,
     };
+    check(&setup, clock).unwrap()
+}
+
+/// Catches: a check concludes nothing where a run, whose blocks count other work alone, would.
+#[test]
+fn a_check_is_disturbed_where_a_run_would_be() {
     let of = |others| {
         let clock = Waiting { clock: RealClock::default(), others, readings: Cell::new(0) };
-        let found = check(&setup, &clock).unwrap();
+        let found = checked("toy:mixed", &clock);
         assert!(clock.readings.get() > 70, "samples are watched one by one");
         assert!(found.passes_us.iter().all(Option::is_some), "{:?}", found.passes_us);
         (found.verdict, found.sentence())
@@ -139,4 +149,30 @@ fn a_check_is_disturbed_where_a_run_would_be() {
     let (verdict, sentence) = of(true);
     assert_eq!(verdict, SpeedVerdict::Disturbed);
     assert!(sentence.starts_with("no conclusion: other work disturbed"), "{sentence}");
+}
+
+/// Passes of m rows take 1.9 + 0.1 m ms, and reading the weights 0.5 ms. A round takes 1 ms to draft
+/// eight tokens and 3 ms outside drafting and the pass. All tokens are accepted: rounds begin where
+/// 40, 31, 22 and 13 tokens are left, and those with fewer than nine do not count.
+/// Catches: the cost ratio or the share of the bandwidth is upside down; the time of a draft is not
+/// that of a token; prompts or all rounds are counted as the rounds.
+#[test]
+fn a_check_reports_the_times_that_its_clock_shows() {
+    let clock = Stepping::new(|readings| match readings {
+        0 => 1000,
+        odd if odd % 2 == 1 => 1000,
+        // Samples of nine passes, the draft's and reading, after the reading that begins the check.
+        within => match (within as u64 / 2 - 1) % 11 {
+            10 => 500,
+            task => 2000 + 100 * task,
+        },
+    });
+    let found = checked("toy:equal", &clock);
+    assert_eq!((found.prompts, found.rounds), (9, 36));
+    assert_eq!(found.passes_us[..2], [Some(2000.0), Some(2100.0)]);
+    near(found.bandwidth_share.unwrap(), 0.5 / 2.0);
+    near(found.draft_us.unwrap(), 125.0);
+    near(found.cost_ratio.unwrap(), 0.125 / 2.0);
+    // Nine tokens take 2 + 3 ms each without drafts, and one round of 1 + 2.8 + 3 ms.
+    near(found.best.unwrap().speedup.unwrap(), 9.0 * 5.0 / 6.8);
 }
