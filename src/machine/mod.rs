@@ -172,10 +172,13 @@ fn waiting() -> Duration {
 /// The calling thread.
 const THIS_THREAD: &str = "/proc/thread-self";
 
-/// The time for which a thread was on a core, and its run-queue delay: the first numbers of its
-/// `schedstat`.
+/// The time for which a thread was on a core, and its run-queue delay.
 fn on_core(thread: impl AsRef<Path>) -> [Duration; 2] {
-    let text = fs::read_to_string(thread.as_ref().join("schedstat")).unwrap_or_default();
+    core_times(&fs::read_to_string(thread.as_ref().join("schedstat")).unwrap_or_default())
+}
+
+/// The same from the text of its `schedstat`: the first two numbers.
+fn core_times(text: &str) -> [Duration; 2] {
     let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap_or(0));
     std::array::from_fn(|_| Duration::from_nanos(numbers.next().unwrap_or(0)))
 }

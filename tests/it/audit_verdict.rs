@@ -51,12 +51,12 @@ fn other_model(gap: f64) -> Vec<(usize, usize, f64)> {
 }
 
 /// Catches: one impossible token without speculation cancels all others; plain completions with
-/// many of them refute; gaps of any size count alike.
+/// many of them refute; gaps of any size count alike; the logarithm is the natural one.
 #[test]
 fn impossible_tokens_count_by_their_rate_without_speculation() {
-    for plain in [&[(5, 40, 2.0)][..], &[(5, 40, f64::INFINITY)], &[(5, 40, 0.002)]] {
-        let found = refuted(&other_model(2.0), plain);
-        assert!(found.refuted && found.log10_e_impossible.unwrap() > 3.5, "{found:?}");
+    for (gap, log10_e) in [(2.0, 11.53), (f64::INFINITY, 11.53), (0.002, 13.68)] {
+        let found = refuted(&other_model(2.0), &[(5, 40, gap)]);
+        assert!(found.refuted && e_value_is(&found, log10_e), "{found:?}");
         assert_eq!((found.impossible, found.plain_impossible), (96, Some(1)));
     }
     let swapped = refuted(&[(5, 40, 2.0)], &other_model(2.0));
@@ -69,6 +69,22 @@ fn impossible_tokens_count_by_their_rate_without_speculation() {
     // Without any in the plain completions, one is enough.
     let one = [(7, 9, 0.002)];
     assert!(refuted(&one, &[]).refuted && !refuted(&one, &one).refuted);
+}
+
+/// Whether the e-value against impossible tokens has these two decimals, which were computed apart
+/// from the formulas of `audit/rates.rs`.
+fn e_value_is(found: &AuditVerdict, log10_e: f64) -> bool {
+    (found.log10_e_impossible.unwrap() - log10_e).abs() < 0.005
+}
+
+/// With e-values for bets and for impossible tokens, each has half of the level: 10^3.15 is more than
+/// one over the level, and less than two.
+/// Catches: each of two e-values has the whole level.
+#[test]
+fn bets_and_impossible_tokens_share_the_level() {
+    let some = (0..11).map(|number| (number, 15, 2.0)).collect::<Vec<_>>();
+    let found = refuted(&some, &[(11, 40, 2.0)]);
+    assert!(!found.refuted && e_value_is(&found, 3.15), "{found:?}");
 }
 
 /// A loop repeats its tie, so its flips are no independent events.
@@ -202,7 +218,8 @@ fn a_name_needs_evidence_against_all_others() {
     assert_eq!(names(&colder(&[P, Q, [0.7, 0.1, 0.1, 0.1]], 200)), ["colder"]);
 }
 
-/// Catches: the bound on a bug holds at another level than the stated one.
+/// Catches: the bound on a bug holds at another level than the stated one; the detectable share is
+/// that of a bet that has the whole stake.
 #[test]
 fn the_bound_holds_at_the_stated_level() {
     let all = exact(80, 64);
@@ -213,6 +230,8 @@ fn the_bound_holds_at_the_stated_level() {
         let found = AuditVerdict::of(&audit, None, AuditLimits { level, tie: 0.0 });
         let own = found.bets.iter().find(|one| one.bug == "lenient").unwrap();
         assert_eq!(own.tv_bound, bet.wealth.bound(level).map(|share| share * own.tv));
+        let log = (1.0 / level).ln() + ((audit.bets.len() + audit.learnt.len()) as f64).ln();
+        assert_eq!(own.tv_detectable, bet.detectable(log).map(|share| share * own.tv));
         own.tv_bound.unwrap()
     });
     assert!(bounds.is_sorted() && bounds[1] < bounds[4], "{bounds:?}");

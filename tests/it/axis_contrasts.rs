@@ -111,7 +111,8 @@ fn line<'t>(text: &'t str, axis: &str, value: &str) -> Vec<&'t str> {
     found.trim_matches('|').split(" | ").map(str::trim).collect()
 }
 
-/// Catches: a report has no contrast, or one that is not pooled over K and temperature.
+/// Catches: a report has no contrast, or one that is not pooled over K and temperature; the first
+/// verifier of the plan is the reference.
 #[test]
 fn a_report_has_one_contrast_per_value() {
     let (_folder, text) = reported(&two_verifiers(1.25));
@@ -122,6 +123,15 @@ fn a_report_has_one_contrast_per_value() {
     assert_eq!(line(&text, "temperature", "1")[3], "4");
     assert_eq!(line(&text, "num_speculative_tokens", "3")[2..4], ["1", "4"]);
     assert!(text.find("## One axis at a time") < text.find("## All cells"));
+    // Traversal comes first in the plan, and rejection takes longer.
+    let mut swapped = two_verifiers(1.25);
+    for cell in swapped.plan.cells.iter_mut().filter(|cell| cell.method.drafter == "model") {
+        let first = cell.method.verifier == "rejection";
+        cell.method.verifier = if first { "traversal" } else { "rejection" }.to_owned();
+    }
+    let (_folder, text) = reported(&swapped);
+    let verifier = line(&text, "verifier", "traversal");
+    assert_eq!((verifier[2], verifier[7], verifier[9]), ("rejection", "1.250", "faster"));
     let mut set = two_verifiers(1.25);
     set.plan.clock = "virtual".to_owned();
     let (_folder, text) = reported(&set);

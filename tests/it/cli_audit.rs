@@ -49,6 +49,31 @@ fn recorded_completions_are_not_refuted() {
     }
 }
 
+/// Catches: two columns of the table are exchanged.
+#[test]
+fn an_audit_shows_the_numbers_of_its_bets() {
+    let own = TapeFolder::new();
+    let tape = own.scored();
+    let (found, ..) = audited(&[&tape, "--draft", "toy:mixed"]);
+    let shown = stdout(&["audit", &tape, "--target", "toy:mixed", "--draft", "toy:mixed"]);
+    let tables = shown.split("  strength        TV     TV bound  detectable\n").skip(1);
+    let mut differ = 0;
+    for (verdict, table) in found.as_array().unwrap().iter().zip(tables) {
+        for (bet, line) in verdict["bets"].as_array().unwrap().iter().zip(table.lines()) {
+            let number = |key: &str, decimals: usize| {
+                bet[key].as_f64().map_or("-".to_owned(), |number| format!("{number:.decimals$}"))
+            };
+            let numbers = [("log10_e", 1), ("strength", 3), ("tv", 4)];
+            let numbers = numbers.iter().chain(&[("tv_bound", 4), ("tv_detectable", 4)]);
+            let mut expected = vec![bet["bug"].as_str().unwrap().to_owned()];
+            expected.extend(numbers.map(|(key, decimals)| number(key, *decimals)));
+            assert_eq!(line.split_whitespace().collect::<Vec<_>>(), expected);
+            differ += usize::from(expected[4..].iter().all(|number| number != "-"));
+        }
+    }
+    assert!(differ > 0, "{shown}");
+}
+
 /// Completions that were drawn at temperature 1, with a lower temperature in the tape.
 #[test]
 fn other_distributions_are_refuted_and_named() {

@@ -7,7 +7,7 @@ use specdec::tape::Tape;
 use tempfile::TempDir;
 
 use crate::cli_support::{json as parsed, stdout};
-use crate::forecast_by_hand::{THREE, tape};
+use crate::forecast_by_hand::{THREE, scored_twice, tape};
 
 /// The tape as a file, and the folder that holds it.
 pub(crate) fn tape_file(tape: &Tape) -> (TempDir, String) {
@@ -95,6 +95,51 @@ fn pasted_settings_are_those_of_the_best_forecast() {
     assert!((profile["mean_accept_length"].as_f64().unwrap() - 7.0 / 4.95).abs() < 1e-12);
     let conditions = &profile["measurement_conditions"];
     assert_eq!((&conditions["texts"], &conditions["prompts"]), (&json!(3), &json!(2)));
+}
+
+/// All tokens but the first one repeat the one before.
+/// Catches: tokens in loops are counted per round, or per sequence.
+#[test]
+fn the_share_of_loops_is_one_of_tokens() {
+    let (_dir, file) = tape_file(&tape(&[("a", 3, &[1.0; 39])]));
+    let shown = stdout(&["tape", "show", &file]);
+    assert!(shown.contains("\nloops     hold 97.5 % of the tokens\n"), "{shown}");
+    let said = stdout(&["forecast", &file]);
+    assert!(said.starts_with("loops: T = 1: 97.5 % of the tokens lie in"), "{said}");
+}
+
+/// With K = 2 there are 1.5 + 1.95 rounds, 0.5 + 1.05 accepted and 1 + 2.2 drafted tokens, of which
+/// 1 + 2 are reached. A step takes 1 ms, and 1.25 ms with a draft: 1.25 + 0.5 for the first
+/// completion and 1.2 · 1.25 + 0.75 for the second, against five steps.
+/// Catches: two columns are exchanged.
+#[test]
+fn the_line_of_the_best_k_has_its_numbers_in_their_columns() {
+    let (dir, file) = tape_file(&tape(&[("a", 3, &[0.5]), ("b", 5, &[0.8, 0.25])]));
+    let costs = dir.path().join("costs.csv");
+    let rows = "what,rows,context,batch,ms\n,1,1,1,1\n,2,1,1,1.25\n,17,1,1,1.25\ndraft,1,1,1,0\n";
+    fs::write(&costs, rows).unwrap();
+    let said = stdout(&["forecast", &file, "--costs", costs.to_str().unwrap()]);
+    let lines = " K  tokens per round        accepted  conditional  speedup\n\
+                 T = 1, model small:\n \
+                 2  1.449                      0.484        0.517  1.250                   rejection\n";
+    assert!(said.contains(lines), "{said}");
+}
+
+/// By hand as in `forecast_by_hand.rs`. A quarter of the way, the first completion has 0.625 accepted
+/// tokens in 1.375 rounds, and the second one 1.4375 in 1.5625.
+/// Catches: the gain is τ itself; the verifiers are exchanged.
+#[test]
+fn what_other_and_better_drafts_gain_is_said() {
+    let (_dir, file) = tape_file(&scored_twice());
+    let said = stdout(&["forecast", &file]);
+    let tuned = "T = 1, K = 4: the draft's settings that half of the prompts chose (the target's or \
+                 draft_temperature = 0.7) give 0.909 times the tokens per round on the other half\n";
+    assert!(said.contains(tuned), "{said}");
+    let (_dir, file) = tape_file(&tape(&[("a", 3, &[0.5]), ("b", 5, &[1.6, 0.25])]));
+    let said = stdout(&["forecast", &file]);
+    let nearer = "T = 1, model small: tokens per round with q moved 0, 1/4, 1/2, 3/4 and all of the \
+                  way to p: 1.54, 1.70, 1.90, 2.16, 2.50\n";
+    assert!(said.contains(nearer), "{said}");
 }
 
 /// Catches: the slowest policy is called the fastest; drafted tokens lack the target's.

@@ -290,15 +290,14 @@ fn a_draft_moved_halfway_has_half_the_distance() {
     }
 }
 
-/// Catches: prompts are judged with the setting that they chose.
-#[test]
-fn a_tuned_draft_is_judged_on_the_other_half_of_the_prompts() {
+/// A draft model that has scored four prompts with two settings, of which the second is better on
+/// the first and the third prompt.
+pub(crate) fn scored_twice() -> Tape {
     let mut tape = tape_of(TapeModel::default(), SamplingParams::default());
     let cooler = Params::default().with("draft_temperature", params::Value::Number(0.7));
     for drafter in [model(Params::default()), model(cooler)] {
         tape.add(TapeLine::Drafter(drafter)).unwrap();
     }
-    // The second setting is better on the first and the third prompt.
     for (number, (prompt, other)) in
         [("a", 0.9), ("b", 0.2), ("c", 0.9), ("d", 0.2)].iter().enumerate()
     {
@@ -306,6 +305,13 @@ fn a_tuned_draft_is_judged_on_the_other_half_of_the_prompts() {
         tape.add(score(0, number, &[0.5])).unwrap();
         tape.add(score(1, number, &[*other])).unwrap();
     }
+    tape
+}
+
+/// Catches: prompts are judged with the setting that they chose.
+#[test]
+fn a_tuned_draft_is_judged_on_the_other_half_of_the_prompts() {
+    let tape = scored_twice();
     let found = tuned_drafts(&tape, &forecast_cells(&tape, &[], None), 1);
     let found = found.iter().find(|tuned| tuned.verifier == "rejection").unwrap();
     assert_eq!(found.chosen, ["the target's", "draft_temperature = 0.7"]);

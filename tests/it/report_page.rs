@@ -8,11 +8,12 @@ use std::sync::atomic::AtomicBool;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use specdec::model::{Role, load};
-use specdec::report::report;
+use specdec::report::{load as load_run, report, summary};
 use specdec::rows::TraceRow;
 
 use crate::experiment_support::run_smoke;
 use crate::report::{reported, written};
+use crate::report_verdicts::stretch;
 use crate::synthetic::Synthetic;
 
 fn page(folder: &Path) -> String {
@@ -100,6 +101,50 @@ fn the_page_has_the_digits_behind_the_numbers() {
         seen += 1;
     }
     assert!(seen > 100, "only {seen} cells have an exact value");
+}
+
+/// Catches: the half width is the whole one; the gap is not that of all cells.
+#[test]
+fn the_cards_have_the_medians_of_the_summary() {
+    let (folder, _) = reported(&Synthetic::large().rows());
+    let page = page(folder.path());
+    let rows = summary(&load_run(folder.path()).unwrap());
+    let median = |mut all: Vec<f64>| {
+        all.sort_by(f64::total_cmp);
+        (all[(all.len() - 1) / 2] + all[all.len() / 2]) / 2.0
+    };
+    let half = rows
+        .iter()
+        .filter_map(|row| Some(50.0 * (row.speedup_hi? - row.speedup_lo?) / row.speedup?));
+    let sure = format!("<strong>± {:.1} % (median)</strong>", median(half.collect()));
+    assert!(page.contains(&sure), "{sure}");
+    let gaps = rows.iter().filter_map(|row| Some(row.speedup? / row.predicted_speedup? - 1.0));
+    let gaps = gaps.map(|gap| 100.0 * gap.abs()).collect::<Vec<_>>();
+    assert_eq!(gaps.len(), 36, "two drafters, six K, three temperatures");
+    let gap = format!("<p>Median gap over 36 cells: {:.1} %.</p>", median(gaps));
+    assert!(page.contains(&gap), "{gap}");
+}
+
+/// Catches: lines that are slower count as faster; cells that ran twice are counted as those that
+/// differ.
+#[test]
+fn the_cards_count_lines_and_cells_that_ran_twice() {
+    let mut rows = Synthetic { prompts: 12, ..Synthetic::tiny() }.rows();
+    let drafted = rows.plan.cells.clone().into_iter().filter(|cell| !cell.is_baseline());
+    for cell in drafted {
+        // One of four lines loses.
+        let loses = cell.method.drafter == "prompt_lookup" && cell.id.ends_with("-1");
+        for prompt in rows.plan.prompts.clone() {
+            stretch(&mut rows, &cell.id, &prompt, if loses { 9.0 } else { 0.5 });
+        }
+    }
+    let (folder, _) = reported(&rows);
+    let lines = "At their best K, 3 of 4 lines are faster than plain decoding and 1 slower.</p>";
+    assert!(page(folder.path()).contains(lines));
+    rows.repeat("model-3-1", 1.1);
+    rows.repeat("model-3-0", 1.0);
+    let (folder, _) = reported(&rows);
+    assert!(page(folder.path()).contains("<p>1 of 2 cells that ran twice differ.</p>"));
 }
 
 /// Catches: the policy allows any inline script.

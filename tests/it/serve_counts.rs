@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::serve_support::{TestServer, first_text, toy_request};
+use crate::serve_support::{TestServer, first_text, request, toy_request};
 
 fn counts(value: &Value) -> Vec<u64> {
     value.as_array().unwrap().iter().map(|count| count.as_u64().unwrap()).collect()
@@ -18,7 +18,8 @@ fn speculation(response: &Value) -> &Value {
 }
 
 /// vLLM's definitions: a step is a round with a draft.
-/// Catches: rounds without a draft count as steps.
+/// Catches: rounds without a draft count as steps; positions are counted from 1; the acceptance rate
+/// is over steps; the histogram has rounds without a draft, or begins at 1; prompts are not counted.
 #[test]
 fn steps_are_rounds_with_a_draft() {
     let server = TestServer::start(&["--drafter", "prompt_lookup", "-k", "3"]);
@@ -32,10 +33,23 @@ fn steps_are_rounds_with_a_draft() {
     // All rounds are in the lists, so that they add up to the tokens.
     assert_eq!(accepted.iter().map(|accepted| accepted + 1).sum::<u64>(), 60);
     assert_eq!(rounds["num_spec_steps"], steps);
-    assert_eq!(sum(&rounds["acceptance_histogram"]), steps as u64);
+    for (length, found) in counts(&rounds["acceptance_histogram"]).into_iter().enumerate() {
+        let rounds = accepted.iter().zip(&drafted).filter(|(_, drafted)| **drafted > 0);
+        let own = rounds.filter(|(accepted, _)| **accepted == length as u64);
+        assert_eq!(found, own.count() as u64, "{length}");
+    }
     let mean = 1.0 + accepted.iter().sum::<u64>() as f64 / steps as f64;
     assert_eq!(rounds["mean_acceptance_length"], mean);
+    let all = [&accepted, &drafted].map(|counts| counts.iter().sum::<u64>() as f64);
+    assert_eq!(rounds["draft_acceptance_rate"], all[0] / all[1]);
     assert_eq!(server.meter("specdec_spec_decode_num_drafts_total"), steps as f64);
+    assert_eq!(server.meter("specdec_prompt_tokens_total"), 2.0);
+    for position in 0..4 {
+        let name = "specdec_spec_decode_num_accepted_tokens_per_pos_total";
+        let found = server.meter(&format!("{name}{{position=\"{position}\"}}"));
+        let kept = accepted.iter().filter(|accepted| **accepted > position).count();
+        assert_eq!(found, kept as f64, "{position}");
+    }
     // Nothing was drafted: there is no step.
     let plain = TestServer::start(&["--plain"]);
     let response = plain.complete(&toy_request(1, 8));
@@ -78,6 +92,32 @@ fn all_nodes_of_trees_were_drafted() {
     assert_eq!(sum(&json!(drafted)), speculation(&response)["num_draft_tokens"].as_u64().unwrap());
     let metered = server.meter("specdec_spec_decode_num_draft_tokens_total");
     assert_eq!(metered, sum(&json!(drafted)) as f64);
+}
+
+/// Catches: all responses count as successes.
+#[test]
+fn responses_are_counted_by_status() {
+    let server = TestServer::start(&[]);
+    let counted =
+        |status: u16| server.meter(&format!("specdec_requests_total{{status=\"{status}\"}}"));
+    server.complete(&toy_request(1, 4));
+    (0..3).for_each(|_| assert_eq!(server.get("/nowhere").status, 404));
+    assert_eq!(counted(404), 3.0);
+    // The completion, and the meters that were read before.
+    assert_eq!(counted(200), 2.0);
+}
+
+/// Catches: running and waiting completions are exchanged.
+#[test]
+fn one_slot_runs_one_completion_and_the_others_wait() {
+    let server = TestServer::of("embedded-target", &["--slots", "1"]);
+    let mut long = toy_request(1, 1000);
+    (long["ignore_eos"], long["n"]) = (true.into(), 9.into());
+    let _open = server.send(request("POST", "/v1/completions", "", &long.to_string()).as_bytes());
+    let gauge = |of: &str| server.meter(&format!("specdec_num_requests_{of}"));
+    let mut seen = (0..1000).map(|_| [gauge("running"), gauge("waiting")]);
+    // From the time at which all have come until the first one ends.
+    assert_eq!(seen.find(|both| both[0] + both[1] == 9.0), Some([1.0, 8.0]));
 }
 
 /// Catches: usage counts a prompt once for each of its completions.
@@ -128,7 +168,7 @@ fn each_token_has_the_row_that_it_was_drawn_from() {
     }
 }
 
-/// Catches: ranks begin at 0, or a token counts itself.
+/// Catches: ranks begin at 0, or a token counts itself; the other tokens have ranks from 0 on.
 #[test]
 fn the_rank_counts_more_probable_tokens() {
     let server = TestServer::start(&[]);
@@ -142,6 +182,15 @@ fn the_rank_counts_more_probable_tokens() {
         let own = &row[token.to_string()];
         let better = row.as_object().unwrap().values().filter(|other| log(other) > log(own));
         assert_eq!(own["rank"], 1 + better.count(), "{row}");
+        for entry in row.as_object().unwrap().values() {
+            let than = |better: fn(&f64, &f64) -> bool| {
+                let others = row.as_object().unwrap().values();
+                others.filter(|other| better(&log(other), &log(entry))).count() as u64
+            };
+            // Equal tokens share their ranks in any order.
+            let ranks = 1 + than(f64::gt)..=than(f64::ge);
+            assert!(ranks.contains(&entry["rank"].as_u64().unwrap()), "{row}");
+        }
         ranks.push(own["rank"].as_u64());
     }
     ranks.sort_unstable();
