@@ -7,7 +7,6 @@ use numpy::{PyArray2, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use specdec::distribution::Token;
 use specdec::registry::UnknownName;
 use specdec::tape::{
     AcceptanceRule, Forecast, TAPE_FORMAT, Tape, TapeDrafter, TapeEnd, TapeHeader, TapeLine,
@@ -80,24 +79,6 @@ pub(crate) fn forecast_tape<'py>(
     let drafters = tape.drafters.iter().map(TapeDrafter::describe).collect();
     let samplings = tape.header.samplings.iter().map(|sampling| sampling.words()).collect();
     Ok((columns(py, &sums)?, drafters, samplings))
-}
-
-/// The sequences of a tape: prompt, repeat, sampling setting, and the tokens of prompt and
-/// completion; and the sampling settings in words.
-#[pyfunction]
-#[allow(clippy::type_complexity)]
-pub(crate) fn tape_sequences(
-    py: Python<'_>,
-    file: &str,
-    bytes: &[u8],
-) -> PyResult<(Vec<(String, u32, usize, Vec<Token>, Vec<Token>)>, Vec<String>)> {
-    let tape = py.detach(|| read_tape(bytes, Path::new(file))).map_err(value_error)?.tape;
-    let samplings = tape.header.samplings.iter().map(|sampling| sampling.words()).collect();
-    let sequences = tape.sequences.into_iter().map(|sequence| {
-        let TapeSequence { prompt, repeat, sampling, prompt_tokens, tokens, .. } = sequence;
-        (prompt, repeat, sampling, prompt_tokens, tokens)
-    });
-    Ok((sequences.collect(), samplings))
 }
 
 /// The acceptance rules of verifiers with these names.

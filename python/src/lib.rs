@@ -6,6 +6,7 @@ mod certify;
 mod distributions;
 mod forecast;
 mod rng;
+mod tape;
 mod verify;
 
 use pyo3::prelude::*;
@@ -18,9 +19,11 @@ mod _core {
     #[pymodule_export]
     use crate::certify::certify;
     #[pymodule_export]
-    use crate::forecast::{forecast_columns, forecast_tape, tape_sequences};
+    use crate::forecast::{forecast_columns, forecast_tape};
     #[pymodule_export]
     use crate::rng::Rng;
+    #[pymodule_export]
+    use crate::tape::{TapeLines, tape_sequences};
     #[pymodule_export]
     use crate::verify::{verifiers, verify};
 }

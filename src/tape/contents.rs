@@ -164,10 +164,10 @@ impl Tape {
         };
         let tokens = sequence.tokens.len();
         check_logs("log_q", score.log_q.as_deref(), tokens)?;
-        check_count("overlap", score.overlap.as_ref().map(Vec::len), tokens)?;
-        check_count("race", score.race.as_ref().map(Vec::len), tokens)?;
-        if score.siblings.as_ref().is_some_and(|siblings| !siblings.covers(tokens)) {
-            return Err(format!("\"siblings\" has no entry for each of {tokens} tokens"));
+        check_probabilities("overlap", score.overlap.as_deref(), tokens)?;
+        check_probabilities("race", score.race.as_deref(), tokens)?;
+        if let Some(siblings) = &score.siblings {
+            siblings.check(tokens)?;
         }
         if let Some(beliefs) = &score.beliefs {
             beliefs.check(tokens, sequence.end)?;
@@ -192,11 +192,26 @@ fn check_count(name: &str, count: Option<usize>, tokens: usize) -> Result<(), St
     }
 }
 
-/// Checks the number of logarithms, and that none is that of a probability above 1.
+/// Checks the number of probabilities, and that they are some.
+fn check_probabilities(name: &str, found: Option<&[f64]>, tokens: usize) -> Result<(), String> {
+    check_count(name, found.map(<[f64]>::len), tokens)?;
+    let wrong = found.into_iter().flatten().enumerate().find(|(_, p)| !is_probability(**p));
+    wrong.map_or(Ok(()), |(at, p)| {
+        Err(format!("\"{name}\" of token {at} is {p}: allowed are probabilities, 0 to 1"))
+    })
+}
+
+/// Whether a number may be a probability that was rounded.
+pub(super) fn is_probability(p: f64) -> bool {
+    (0.0..=1.0 + ROUNDING).contains(&p)
+}
+
+/// Checks the number of logarithms, and that each is that of a probability.
 fn check_logs(name: &str, logs: Option<&[f64]>, tokens: usize) -> Result<(), String> {
     check_count(name, logs.map(<[f64]>::len), tokens)?;
-    let above = logs.into_iter().flatten().enumerate().find(|(_, log)| **log > ROUNDING);
-    above.map_or(Ok(()), |(at, log)| {
+    let wrong = |log: f64| log.is_nan() || log > ROUNDING;
+    let wrong = logs.into_iter().flatten().enumerate().find(|(_, log)| wrong(**log));
+    wrong.map_or(Ok(()), |(at, log)| {
         Err(format!("\"{name}\" of token {at} is {log}: no probability is above 1"))
     })
 }

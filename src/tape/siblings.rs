@@ -8,6 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::contents::is_probability;
 use crate::distribution::{Dist, Token};
 
 /// Maximum number of siblings that a tape covers.
@@ -67,9 +68,24 @@ impl SiblingScores {
         self.rank.push(rank);
     }
 
-    /// Whether there is an entry for each of `tokens` tokens.
-    pub(super) fn covers(&self, tokens: usize) -> bool {
-        [self.independent.len(), self.distinct.len(), self.rank.len()] == [tokens; 3]
+    /// Checks that there is an entry for each of `tokens` tokens, and that siblings do not accept a
+    /// token more often than the target draws it.
+    pub(super) fn check(&self, tokens: usize) -> Result<(), String> {
+        if [self.independent.len(), self.distinct.len(), self.rank.len()] != [tokens; 3] {
+            return Err(format!("\"siblings\" has no entry for each of {tokens} tokens"));
+        }
+        for (at, (independent, distinct)) in self.independent.iter().zip(&self.distinct).enumerate()
+        {
+            let sums = [independent.iter().sum(), independent[0] + distinct];
+            let all = independent.iter().chain([distinct]).copied().chain(sums);
+            if let Some(wrong) = all.filter(|p| !is_probability(*p)).last() {
+                return Err(format!(
+                    "\"siblings\" of token {at} accept it with {wrong}: allowed are probabilities, \
+                     0 to 1, also of all siblings together"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The probability that one of `count` siblings is accepted at token `at`, given that the

@@ -5,8 +5,8 @@ use std::fs;
 use specdec::recording::{read_tape_file, write_parquet};
 use specdec::rows::READS_DAMAGED;
 use specdec::tape::{
-    DraftBeliefs, DraftStart, LoggedRound, TAPE_FORMAT, Tape, TapeDrafter, TapeHeader, TapeLine,
-    TapeLog, TapeModel, TapeScore,
+    DraftBeliefs, DraftStart, LoggedRound, SiblingScores, TAPE_FORMAT, Tape, TapeDrafter,
+    TapeHeader, TapeLine, TapeLog, TapeModel, TapeScore,
 };
 
 use crate::cli_support::{refuses, stdout};
@@ -131,5 +131,43 @@ fn damaged_files_are_refused() {
         fs::write(&file, damage(&whole, whole.len(), &mut rng)).unwrap();
         // Some damage leaves a tape, even a different one; none may end the program.
         let _ = read_tape_file(&file);
+    }
+}
+
+fn siblings(score: &mut TapeScore, independent: [f64; 4], distinct: f64) {
+    let own = score.siblings.as_mut().unwrap();
+    (own.independent[0], own.distinct[0]) = (independent, distinct);
+}
+
+/// Numbers that only another program writes.
+/// Catches: NaN, probabilities above 1 or below 0, and siblings that accept more than the target
+/// draws are read.
+#[test]
+fn what_is_no_probability_is_refused() {
+    let refused = |change: fn(&mut TapeScore)| {
+        let mut tape = tape();
+        tape.add(TapeLine::Sequence(sequence_of(&[5], vec![1], 1))).unwrap();
+        let (independent, distinct) = (vec![[0.5, 0.25, 0.125, 0.125]], vec![0.5]);
+        let siblings = Some(SiblingScores { independent, distinct, rank: vec![0] });
+        let log_q = Some(vec![-1.0]);
+        let mut score = TapeScore { sequence: 2, log_q, siblings, ..TapeScore::default() };
+        change(&mut score);
+        tape.add(TapeLine::Score(score)).err().unwrap_or_default()
+    };
+    assert_eq!(refused(|_| ()), "");
+    type Change = fn(&mut TapeScore);
+    let cases: [(Change, &str); 8] = [
+        (|s| s.log_q = Some(vec![f64::NAN]), "\"log_q\" of token 0 is NaN"),
+        (|s| s.log_q = Some(vec![0.001]), "no probability is above 1"),
+        (|s| s.overlap = Some(vec![f64::NAN]), "\"overlap\" of token 0 is NaN"),
+        (|s| s.overlap = Some(vec![-1e-9]), "\"overlap\" of token 0"),
+        (|s| s.race = Some(vec![1.0001]), "\"race\" of token 0 is 1.0001"),
+        (|s| siblings(s, [0.5, 0.25, 0.25, 0.125], 0.5), "accept it with 1.125"),
+        (|s| siblings(s, [0.5, 0.25, -0.25, 0.125], 0.5), "accept it with -0.25"),
+        (|s| siblings(s, [0.5, 0.25, 0.125, 0.125], 0.75), "accept it with 1.25"),
+    ];
+    for (change, part) in cases {
+        let why = refused(change);
+        assert!(why.contains(part), "{why:?} has no {part:?}");
     }
 }

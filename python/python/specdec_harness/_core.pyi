@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = [
     "Audit",
     "Rng",
+    "TapeLines",
     "certify",
     "forecast_columns",
     "forecast_tape",
@@ -44,6 +45,21 @@ class Rng:
     @property
     def generator(self) -> np.random.Generator:
         """A `numpy.random.Generator`. A verifier that uses it is sampled."""
+
+@final
+class TapeLines:
+    def __new__(cls, first: str) -> TapeLines: ...
+    @staticmethod
+    def read(file: str, bytes: bytes) -> tuple[TapeLines, int]: ...
+    def add(self, line: str) -> str: ...
+    def counts(self) -> tuple[int, int]: ...
+    def sequence(self, number: int) -> tuple[int, list[int], list[int], list[int]]: ...
+    def log_probs(
+        self,
+        settings: tuple[int, Optional[int]],
+        logits: NDArray[np.float64],
+        known: tuple[NDArray[np.int64], int, int],
+    ) -> list[float]: ...
 
 def certify(
     function: Callable[..., Any],
