@@ -50,6 +50,7 @@ impl TapeLines {
 
     /// A sequence: index of its sampling setting, tokens of its prompt and of its completion, and
     /// how many tokens a draft may have that begins at each of the latter.
+    #[allow(clippy::type_complexity)]
     fn sequence(&self, number: usize) -> PyResult<(usize, Vec<Token>, Vec<Token>, Vec<usize>)> {
         let found = self.0.sequences.get(number).ok_or_else(|| {
             let most = self.0.sequences.len();
@@ -65,10 +66,11 @@ impl TapeLines {
     /// `begin + i`; the prompt has `prompt_len` of them.
     fn log_probs<'py>(
         &self,
-        (sampling, drafter): (usize, Option<usize>),
+        settings: (usize, Option<usize>),
         logits: PyReadonlyArray2<'py, f64>,
         known: (PyReadonlyArray1<'py, i64>, usize, usize),
     ) -> PyResult<Vec<f64>> {
+        let (sampling, drafter) = settings;
         let missing = |what| PyValueError::new_err(format!("the tape has no such {what}"));
         let settings = self.0.header.samplings.get(sampling);
         let mut settings = *settings.ok_or_else(|| missing("sampling setting"))?;
@@ -79,12 +81,14 @@ impl TapeLines {
         let sampler = Sampler::new(settings).map_err(refused)?;
         let (rows, (known, prompt_len, begin)) = (logits.as_array(), known);
         let known = tokens("tokens", &known, rows.ncols())?;
+        if begin + rows.nrows() > known.len() {
+            let left = known.len().saturating_sub(begin);
+            let why = format!("there are {} rows of logits for {left} tokens", rows.nrows());
+            return Err(PyValueError::new_err(why));
+        }
         let mut found = Vec::with_capacity(rows.nrows());
         for (i, row) in rows.outer_iter().enumerate() {
-            let (Some(context), Some(&token)) = (known.get(..begin + i), known.get(begin + i)) else {
-                let have = known.len() - begin.min(known.len());
-                return Err(PyValueError::new_err(format!("there are more rows than {have} tokens")));
-            };
+            let (context, token) = (&known[..begin + i], known[begin + i]);
             let history = History { prompt_len, context, drafted: &[] };
             let dist = sampler.distribution(&Logits::F64(row.to_vec()), history);
             let dist = dist.map_err(|why| PyValueError::new_err(format!("logits[{i}]: {why}")))?;

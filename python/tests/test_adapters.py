@@ -21,6 +21,9 @@ VOCAB = 60
 #: The rounding of sums of a few hundred terms in single precision, by which passes over other
 #: numbers of tokens differ.
 ROUNDING = 1e-4
+#: Of the embedded pair, both programs compute logits up to 30 in single precision. Of 512 tokens the
+#: largest difference was 2.2e-5; with torch in double precision 1.9e-5.
+SAME = 5e-5
 
 
 def lines(path):
@@ -61,7 +64,7 @@ def test_the_embedded_pair_has_the_tape_of_the_program(tmp_path):
     experiment = tmp_path / "pair"
     experiment.mkdir()
     (experiment / "experiment.toml").write_text(
-        'question = "q"\ntarget = "embedded"\ndraft = "embedded"\nprompts = "p.jsonl"\n'
+        'question = "q"\ntarget = "embedded-target"\ndraft = "embedded-draft"\nprompts = "p.jsonl"\n'
         "max_tokens = 24\n[sweep]\ndrafter = ['model']\nnum_speculative_tokens = [1]\n"
         "temperature = [0, 0.7, 1]\n"
     )
@@ -83,12 +86,14 @@ def test_the_embedded_pair_has_the_tape_of_the_program(tmp_path):
             both = np.array(text["prompt_tokens"]), np.array(text["tokens"])
             logits = target(*both, 0)
             log_p = written.log_probs(*both, logits, sampling=text["sampling"])
-            assert log_p == pytest.approx(text["log_p"], abs=1e-5)
+            assert log_p == pytest.approx(text["log_p"], abs=SAME)
             written.sequence(*both, log_p, **place)
         written.score_with(written.drafter("model", model="embedded-draft"), draft, 8)
     for own, line in zip(lines(ours)[-len(texts) :], recorded[-len(texts) :]):
-        own, line = ([-np.inf if q is None else q for q in each["score"]["log_q"]] for each in (own, line))
-        assert own == pytest.approx(line, abs=1e-5)
+        own, line = (
+            [-np.inf if q is None else q for q in each["score"]["log_q"]] for each in (own, line)
+        )
+        assert own == pytest.approx(line, abs=SAME)
     rules = ["rejection", "traversal", "token_match"]
     found = [specdec.forecast(path, rules=rules)["block_efficiency"] for path in (ours, theirs)]
     assert found[0] == pytest.approx(found[1], rel=1e-5) and found[0].max() > 2

@@ -201,6 +201,8 @@ def test_heads_that_would_be_misread_are_refused(target, tmp_path):
     with pytest.raises(ValueError, match="has no tensor layers.0.hidden_norm.weight"):
         adapters.eagle3(written(tmp_path / "d", less, ids, LAYER), target)
     folder = written(tmp_path / "b", weights, ids, LAYER)
+    with pytest.raises(ValueError, match="a tap is 7: allowed is 0 to 6, after that many layers"):
+        adapters.eagle3(folder, target, [2, 3, 7])
     kept = {name + ".weight": torch.tensor(value) for name, value in weights.items()}
     save_file(kept, folder / "model.safetensors")
     with pytest.raises(ValueError, match="no d2t, and its 25 tokens are not the 60 of the target"):

@@ -174,7 +174,7 @@ def test_a_tape_is_continued_and_never_overwritten(tmp_path):
     assert path.read_bytes().startswith(whole + b'{"drafter":')
     assert specdec.forecast(path, ks=[1], rules=["rejection"])["texts"].tolist() == [1]
     path.write_bytes(b"\x1f\x8b" + whole)
-    with pytest.raises(Exception, match="gzip|compressed|Error"):
+    with pytest.raises(ValueError, match="no tape of lines: unpack it"):
         begun(path, append=True)
 
 
@@ -205,7 +205,9 @@ def test_what_a_reader_would_refuse_is_not_written(tmp_path):
         *(written.sequence, [1], [1, 2], [-1.0, -np.inf]),
         prompt="a",
     )
-    refused('"sampling" is 1, and the tape has 1', written.sequence, [1], [1], prompt="a", sampling=1)
+    refused(
+        '"sampling" is 1, and the tape has 1', written.sequence, [1], [1], prompt="a", sampling=1
+    )
     refused("prompt_tokens holds float64", written.sequence, [0.5], [1], prompt="a")
     refused("give one of them", written.score, head, 0)
     refused("give one of them", written.score, head, 0, log_q=[-1.0] * 5, starts=starts)
@@ -217,7 +219,7 @@ def test_what_a_reader_would_refuse_is_not_written(tmp_path):
     refused("sequence 3 is not on the tape", written.score, head, 3, greedy=[[1]])
     refused("logits.0.: ", written.score_with, head, lambda *_: np.full((5, 6), np.nan), 4)
     refused("more rows than 5 tokens|logits have", written.score_with, head, lambda *_: [[1.0]], 4)
-    refused('unknown field `heat`', begun, tmp_path / "other.jsonl", samplings=[{"heat": 1}])
+    refused("unknown field `heat`", begun, tmp_path / "other.jsonl", samplings=[{"heat": 1}])
 
 
 def test_nothing_imports_torch_before_a_model_is_used():
@@ -229,7 +231,10 @@ def test_numbers_of_servers_are_those_of_the_tokens():
     tokens = [7, 3, 12]
     vllm = [
         None,
-        {"3": {"logprob": -1.5, "rank": 4, "decoded_token": "a"}, "9": {"logprob": -0.1, "rank": 1}},
+        {
+            "3": {"logprob": -1.5, "rank": 4, "decoded_token": "a"},
+            "9": {"logprob": -0.1, "rank": 1},
+        },
         {"12": {"logprob": -0.25, "rank": 1, "decoded_token": "b"}},
     ]
     sglang = [[None, 7, None], [-1.5, 3, None], [-0.25, 12, None]]

@@ -26,7 +26,7 @@ from typing import IO, Any, Callable, Optional, Union
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from specdec_harness import _arrays, _core, _tape
+from specdec_harness import _arrays, _core
 
 __all__ = ["DraftRows", "Q", "TapeWriter", "each_token", "prompt_log_probs", "write"]
 
@@ -83,10 +83,12 @@ class TapeWriter:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if exists:
-                name, data = _tape.tape_bytes(path)
+                data = self._file.read()
                 if data[:1] != b"{":
-                    raise ValueError(f"{path} is compressed: unpack it before you append to it")
-                self._lines, whole = _core.TapeLines.read(name, data)
+                    raise ValueError(
+                        f"{path} is no tape of lines: unpack it before you append to it"
+                    )
+                self._lines, whole = _core.TapeLines.read(os.fspath(path), data)
                 # A crash may have cut the last line.
                 self._file.truncate(whole)
                 self._file.seek(whole)
@@ -315,9 +317,7 @@ def prompt_log_probs(response: Mapping[str, Any], tokens: ArrayLike) -> NDArray[
 def each_token(q: Q) -> DraftRows:
     """The logits of drafts from those of single tokens."""
 
-    def rows(
-        prompt: NDArray[np.int64], tokens: NDArray[np.int64], k: int
-    ) -> Iterable[ArrayLike]:
+    def rows(prompt: NDArray[np.int64], tokens: NDArray[np.int64], k: int) -> Iterable[ArrayLike]:
         context = np.concatenate([prompt, tokens])
         for start in range(len(prompt), len(context)):
             ends = range(start, min(start + k, len(context)))

@@ -16,6 +16,7 @@ from typing import Any, Optional
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from specdec_harness.adapters._modules import module
 from specdec_harness.tape import DraftRows
 
 
@@ -31,9 +32,7 @@ def eagle3(
     """
     head = _Head(Path(folder), target, taps)
 
-    def rows(
-        prompt: NDArray[np.int64], tokens: NDArray[np.int64], k: int
-    ) -> Iterator[ArrayLike]:
+    def rows(prompt: NDArray[np.int64], tokens: NDArray[np.int64], k: int) -> Iterator[ArrayLike]:
         if len(prompt) < 2:
             raise ValueError("the prompt has fewer than two tokens: the head has no row before it")
         return head.drafts(np.concatenate([prompt, tokens]), len(prompt), k)
@@ -43,18 +42,25 @@ def eagle3(
 
 class _Head:
     def __init__(self, folder: Path, target: Any, taps: Optional[Sequence[int]]) -> None:
-        from safetensors.torch import load_file
-        from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+        load_file = module("safetensors.torch").load_file
+        llama = module("transformers.models.llama.modeling_llama")
 
         config = json.loads((folder / "config.json").read_text())
         self.target = target
         self.options = config
-        self.taps = list(taps or _taps(config, target.config.num_hidden_layers))
+        layers = target.config.num_hidden_layers
+        self.taps = list(taps or _taps(config, layers))
+        for tap in self.taps:
+            # transformers shows the output of the last layer after the final norm alone.
+            if not 0 <= tap < layers:
+                raise ValueError(
+                    f"a tap is {tap}: allowed is 0 to {layers - 1}, after that many layers"
+                )
         layer = _layer_config(config)
         self.eps = layer.rms_norm_eps
         self.heads, self.kv_heads = layer.num_attention_heads, layer.num_key_value_heads
         self.head_dim = layer.head_dim
-        self.rotary = LlamaRotaryEmbedding(layer).to(target.device)
+        self.rotary = llama.LlamaRotaryEmbedding(layer).to(target.device)
         weights = load_file(folder / "model.safetensors", device=str(target.device))
         # SafeAILab calls the layer `midlayer`.
         named = {name.replace("midlayer.", "layers.0."): value for name, value in weights.items()}
@@ -68,7 +74,7 @@ class _Head:
 
     def _target_ids(self, folder: Path) -> Any:
         """The target's ids of the head's tokens."""
-        import torch
+        torch = module("torch")
 
         drafted = self.weights["lm_head.weight"].shape[0]
         offsets = self.weights.get("d2t")
@@ -81,7 +87,7 @@ class _Head:
 
     def drafts(self, known: NDArray[np.int64], prompt_len: int, k: int) -> Iterator[ArrayLike]:
         """For each token of the completion, the logits of a draft that begins there and follows it."""
-        import torch
+        torch = module("torch")
 
         with torch.inference_mode():
             ids = torch.as_tensor(known, device=self.target.device)
@@ -108,7 +114,7 @@ class _Head:
         return whole
 
     def _fused(self, ids: Any) -> Any:
-        import torch
+        torch = module("torch")
 
         states = self.target(ids[None], output_hidden_states=True, use_cache=False).hidden_states
         parts = [states[tap][0].float() for tap in self.taps]
@@ -125,8 +131,8 @@ class _Head:
         Without `past`, the rows are those of consecutive tokens. With it, row i is the next one of
         draft i, which sees the rows up to that of its start, and its own.
         """
-        import torch
-        from torch.nn.functional import silu
+        torch = module("torch")
+        silu = module("torch.nn.functional").silu
 
         layer = "layers.0."
         embedded = self._rms(self._embed(tokens), layer + "input_layernorm")
@@ -147,7 +153,7 @@ class _Head:
 
     def _attended(self, rows: Any, positions: Any) -> tuple[Any, Any, Any]:
         """Queries, keys and values (rows, heads, head_dim), of one head for each query."""
-        from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
+        llama = module("transformers.models.llama.modeling_llama")
 
         def of(name: str, heads: int) -> Any:
             weight = self.weights[f"layers.0.self_attn.{name}_proj.weight"]
@@ -157,14 +163,14 @@ class _Head:
 
         cos, sin = self.rotary(rows[None], positions[None])
         q, keys = of("q", self.heads), of("k", self.kv_heads)
-        q, keys = apply_rotary_pos_emb(q[None], keys[None], cos, sin, unsqueeze_dim=2)
+        q, keys = llama.apply_rotary_pos_emb(q[None], keys[None], cos, sin, unsqueeze_dim=2)
         groups = self.heads // self.kv_heads
         values = of("v", self.kv_heads).repeat_interleave(groups, 1)
         return q[0], keys[0].repeat_interleave(groups, 1), values
 
     def _draft(self, q: Any, keys: Any, values: Any, past: list[Any]) -> Any:
         """Attention of drafted rows: to the rows before the draft, and to those of the draft."""
-        import torch
+        torch = module("torch")
 
         (first_keys, first_values), *own = past
         own = [*own, (keys, values)]
@@ -188,7 +194,7 @@ class _Head:
         return self.target.get_input_embeddings()(tokens).float()
 
     def _rms(self, x: Any, name: str) -> Any:
-        import torch
+        torch = module("torch")
 
         scale = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps)
         return self.weights[name + ".weight"] * (x * scale)
@@ -222,15 +228,17 @@ def _check(folder: Path, weights: dict[str, Any], config: dict[str, Any], taps: 
     for name in sorted(needed - weights.keys()):
         raise ValueError(f"{folder} has no tensor {name}")
     for name in sorted(weights.keys() - needed - _OPTIONAL):
-        raise ValueError(f"{folder} has the tensor {name}, which an EAGLE-3 head of one layer lacks")
+        raise ValueError(
+            f"{folder} has the tensor {name}, which an EAGLE-3 head of one layer lacks"
+        )
 
 
 def _all_before(q: Any, keys: Any, values: Any) -> Any:
     """Causal attention of consecutive rows."""
-    from torch.nn.functional import scaled_dot_product_attention
+    scaled_dot_product_attention = module("torch.nn.functional").scaled_dot_product_attention
 
-    heads_first = (x.transpose(0, 1) for x in (q, keys, values))
-    return scaled_dot_product_attention(*heads_first, is_causal=True).transpose(0, 1)
+    q, keys, values = (x.transpose(0, 1) for x in (q, keys, values))
+    return scaled_dot_product_attention(q, keys, values, is_causal=True).transpose(0, 1)
 
 
 def _taps(config: dict[str, Any], layers: int) -> list[int]:
@@ -246,8 +254,7 @@ def _taps(config: dict[str, Any], layers: int) -> list[int]:
 
 def _layer_config(config: dict[str, Any]) -> Any:
     """The configuration of the layer, which is one of Llama's."""
-    from transformers import LlamaConfig
 
     layer = dict(config.get("transformer_layer_config") or config)
     layer.pop("model_type", None)
-    return LlamaConfig(**layer)
+    return module("transformers").LlamaConfig(**layer)

@@ -8,6 +8,7 @@ from typing import Any, Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from specdec_harness.adapters._modules import module
 from specdec_harness.tape import DraftRows
 
 
@@ -25,10 +26,8 @@ def candidate_generator(target: Any, make: Callable[[Any], Any]) -> DraftRows:
     tokens, and each of its tokens is drawn as the completion has it. Its logits are recorded.
     """
 
-    def rows(
-        prompt: NDArray[np.int64], tokens: NDArray[np.int64], k: int
-    ) -> Iterator[ArrayLike]:
-        import torch
+    def rows(prompt: NDArray[np.int64], tokens: NDArray[np.int64], k: int) -> Iterator[ArrayLike]:
+        torch = module("torch")
 
         ids = torch.as_tensor(np.concatenate([prompt, tokens]), device=target.device)[None]
         following = _Following(ids[0])
@@ -71,7 +70,7 @@ class _Following:
         self.seen: list[Any] = []
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
-        import torch
+        torch = module("torch")
 
         self.seen.append(scores[0].clone())
         at = input_ids.shape[-1]

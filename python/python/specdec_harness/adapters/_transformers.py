@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from specdec_harness.adapters._modules import module
 from specdec_harness.tape import DraftRows
 
 
@@ -57,7 +58,7 @@ def _read(
     model: Any, prompt: NDArray[np.int64], tokens: NDArray[np.int64], logits: Any
 ) -> NDArray[np.float32]:
     """The rows of logits that the tokens of a completion are drawn from."""
-    import torch
+    torch = module("torch")
 
     if len(prompt) == 0:
         raise ValueError("the prompt is empty: a model needs a token before the first one")
