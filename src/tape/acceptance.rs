@@ -40,6 +40,14 @@ impl TokenOdds {
     }
 }
 
+/// How far a probability may exceed 1, since other programs take logarithms in f32.
+pub(super) const ROUNDING: f64 = 1e-5;
+
+/// Whether a number may be a probability that was rounded.
+pub(super) fn is_probability(p: f64) -> bool {
+    (0.0..=1.0 + ROUNDING).contains(&p)
+}
+
 /// The probability that the draft's race picks x, given that the target's did:
 /// 1 / Σ_y max(p(y), q(y)·p(x)/q(x)).
 ///

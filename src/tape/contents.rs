@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::acceptance::{ROUNDING, is_probability};
 use super::forecast::TapeEnd;
 use super::format::{TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeScore, TapeSequence};
 use super::log::TapeLog;
@@ -22,9 +23,6 @@ pub struct Tape {
     pub logs: Vec<TapeLog>,
     scores: BTreeMap<(usize, usize), TapeScore>,
 }
-
-/// How far a probability may exceed 1, since other programs take logarithms in f32.
-const ROUNDING: f64 = 1e-5;
 
 impl Tape {
     /// An empty tape.
@@ -199,11 +197,6 @@ fn check_probabilities(name: &str, found: Option<&[f64]>, tokens: usize) -> Resu
     wrong.map_or(Ok(()), |(at, p)| {
         Err(format!("\"{name}\" of token {at} is {p}: allowed are probabilities, 0 to 1"))
     })
-}
-
-/// Whether a number may be a probability that was rounded.
-pub(super) fn is_probability(p: f64) -> bool {
-    (0.0..=1.0 + ROUNDING).contains(&p)
 }
 
 /// Checks the number of logarithms, and that each is that of a probability.

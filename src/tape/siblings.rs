@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::contents::is_probability;
+use super::acceptance::is_probability;
 use crate::distribution::{Dist, Token};
 
 /// Maximum number of siblings that a tape covers.

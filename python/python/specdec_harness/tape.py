@@ -56,8 +56,8 @@ def write(
     as `[{"temperature": 1.0}, {"temperature": 0.6, "top_p": 0.95}]`; what a mapping leaves out is
     neutral. `ignore_eos` says that end tokens were treated like any other token.
 
-    Lines are written one by one, and each is checked first. Raises `ValueError` for whatever a
-    reader would refuse, `FileExistsError` without `append`, and `BlockingIOError` if another
+    Lines are written one by one, and each is checked first. Raises `ValueError` for what a reader
+    would refuse, `FileExistsError` without `append`, and `BlockingIOError` if another
     process writes to the file.
     """
     names: Mapping[str, Any] = {"name": target} if isinstance(target, str) else target
