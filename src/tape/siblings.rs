@@ -77,8 +77,8 @@ impl SiblingScores {
         for (at, (independent, distinct)) in self.independent.iter().zip(&self.distinct).enumerate()
         {
             let sums = [independent.iter().sum(), independent[0] + distinct];
-            let all = independent.iter().chain([distinct]).copied().chain(sums);
-            if let Some(wrong) = all.filter(|p| !is_probability(*p)).last() {
+            let mut all = independent.iter().chain([distinct]).copied().chain(sums);
+            if let Some(wrong) = all.find(|p| !is_probability(*p)) {
                 return Err(format!(
                     "\"siblings\" of token {at} accept it with {wrong}: allowed are probabilities, \
                      0 to 1, also of all siblings together"
