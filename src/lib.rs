@@ -99,6 +99,8 @@ pub mod exactness;
 pub mod experiment;
 #[cfg(feature = "harness")]
 pub mod forecasting;
+#[cfg(feature = "harness")]
+pub mod gate;
 #[cfg(feature = "serve")]
 pub mod gather;
 #[cfg(feature = "engine")]

@@ -8,6 +8,7 @@ mod check;
 mod compare;
 mod completions;
 mod forecast;
+mod gate;
 mod generate;
 mod groups;
 mod inspect;
@@ -67,6 +68,8 @@ enum Command {
     Merge(merge::MergeArgs),
     /// Compare the same cells in two runs, in acceptance and, on one machine, in time
     Compare(compare::CompareArgs),
+    /// Test from two logs of any engine whether acceptance has dropped; exit code 1 if it has
+    Gate(gate::GateArgs),
     /// Continue a prompt; stream the text to standard output, statistics to standard error
     Generate(Box<generate::GenerateArgs>),
     /// Show the next token's logits, and its distribution after each sampling processor
@@ -169,6 +172,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Submit(args) => submit::run(&args),
         Command::Merge(args) => merge::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Gate(args) => gate::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::List(args) => list::run(&args),

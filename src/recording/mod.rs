@@ -7,7 +7,7 @@ mod score;
 mod sequences;
 mod tape_file;
 
-pub use import::{Import, Imported, TAPE_FORMATS, TapeFormat};
+pub use import::{Import, Imported, RequestRounds, TAPE_FORMATS, TapeFormat, read_requests};
 pub use parquet::write_parquet;
 pub use record::{PLAIN_SOURCE, Recording, TapePrompt};
 pub use score::{MODEL, Scoring, canonical, check_tokens, reads_at_once};

@@ -37,7 +37,7 @@ const LAYERS: &[&[&str]] = &[
     &["exactness", "experiment", "report"],
     &["bench", "cluster", "compare"],
     &["check", "recording", "forecasting"],
-    &["simulation", "gather", "serve"],
+    &["simulation", "gate", "gather", "serve"],
     &["cli"],
     &["main"],
 ];

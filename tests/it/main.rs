@@ -256,6 +256,8 @@ mod fitted_costs;
 mod forecast_against;
 #[cfg(feature = "harness")]
 mod forecast_by_hand;
+#[cfg(feature = "harness")]
+mod gate;
 #[cfg(feature = "serve")]
 mod gather;
 #[cfg(feature = "serve")]
@@ -276,8 +278,6 @@ mod intervals;
 mod loops;
 #[cfg(all(feature = "harness", target_os = "linux"))]
 mod memory;
-#[cfg(feature = "harness")]
-mod methods_doc;
 #[cfg(feature = "harness")]
 mod metrics_doc;
 #[cfg(all(feature = "harness", feature = "candle"))]

@@ -1,4 +1,7 @@
-//! `docs/metrics.md` documents every column of every file, once and in order.
+//! `docs/metrics.md` documents every column of every file, once and in order, and
+//! `docs/methods.md` matches the registries.
+
+use std::process::Command;
 
 use serde::de::DeserializeOwned;
 use specdec::bench::PassRow;
@@ -61,4 +64,16 @@ fn every_file_is_documented_once() {
     for file in RAW_FILES.iter().chain(&["survival.csv", "summary.csv"]) {
         assert_eq!(DOC.matches(&format!("### `{file}`")).count(), 1, "{file}");
     }
+}
+
+#[test]
+fn the_methods_page_is_up_to_date() {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_specdec")).args(["list", "--markdown"]).output().unwrap();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/methods.md");
+    assert_eq!(
+        std::fs::read_to_string(page).unwrap(),
+        String::from_utf8(output.stdout).unwrap(),
+        "run: cargo run --release -- list --markdown > docs/methods.md"
+    );
 }

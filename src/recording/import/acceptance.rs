@@ -17,8 +17,13 @@ pub(super) const FORMAT: TapeFormat = TapeFormat {
 /// Keys of a line that may hold the record; otherwise the line is the record.
 const PLACES: [&str; 3] = ["spec_decode_acceptance", "spec_decode_metrics", "speculative_decoding"];
 
+/// The record of a line.
+pub(super) fn record(line: &Value) -> &Value {
+    PLACES.iter().find_map(|place| line.get(place)).unwrap_or(line)
+}
+
 fn read(line: &Value) -> Result<LoggedLine> {
-    let record = PLACES.iter().find_map(|place| line.get(place)).unwrap_or(line);
+    let record = record(line);
     let found = rounds(record)?.context(
         "it has neither \"per_step_accepted\" nor \"acceptance_histogram\" (for vLLM's answers, \
          use --format vllm)",

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
 use crate::distribution::Token;
-use crate::tape::{LoggedRound, TapeDrafter, TapeEnd};
+use crate::tape::{LoggedRound, TapeDrafter, TapeEnd, TapeLog};
 
 /// A sequence of another program.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -56,6 +56,43 @@ pub(super) struct LoggedRounds {
     pub drafted_known: bool,
     /// Whether their order is unknown.
     pub unordered: bool,
+}
+
+/// What is known of the rounds of a request.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct RequestRounds {
+    /// What names its prompt; empty if nothing does.
+    pub prompt: String,
+    /// What else must be equal for two requests to be compared: the cell of a run.
+    pub group: String,
+    /// The category of its prompt.
+    pub category: String,
+    /// Tokens of the completion.
+    pub tokens: usize,
+    /// The number of rounds.
+    pub rounds: usize,
+    /// The rounds one by one, if they are known.
+    pub steps: Vec<LoggedRound>,
+    /// Whether the steps are in their order.
+    pub ordered: bool,
+    /// Whether the log states how many tokens were drafted.
+    pub drafted_known: bool,
+}
+
+impl RequestRounds {
+    /// Those of a logged decoding.
+    pub(super) fn of_log(log: TapeLog, group: String) -> Self {
+        Self {
+            prompt: log.prompt,
+            group,
+            category: log.category,
+            tokens: log.tokens,
+            rounds: log.rounds.len(),
+            steps: log.rounds,
+            ordered: !log.unordered,
+            drafted_known: true,
+        }
+    }
 }
 
 /// The contents of a line of a log.

@@ -6,6 +6,7 @@ mod llama_cpp;
 mod logged;
 mod openai;
 mod own_run;
+mod requests;
 mod rounds;
 mod sglang;
 mod specbench;
@@ -18,8 +19,10 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use self::drafts::{append_drafts, append_rounds};
+pub use self::logged::RequestRounds;
 use self::logged::{LoggedLine, LoggedSequence, exchange};
 use self::own_run::LoggedRun;
+pub use self::requests::read_requests;
 use self::spelling::Spellings;
 use super::header;
 use super::tape_file::TapeFile;

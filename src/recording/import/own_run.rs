@@ -4,8 +4,9 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
+use super::logged::RequestRounds;
 use super::{TapeFormat, TapeReader};
-use crate::experiment::{Cell, PlannedModel};
+use crate::experiment::{Cell, PlannedModel, describe};
 use crate::report::{Results, load};
 use crate::sampling::SamplingParams;
 use crate::statistics::{Sample, branches};
@@ -25,6 +26,32 @@ pub(super) struct LoggedRun {
     pub(super) logs: Vec<TapeLog>,
 }
 
+/// The requests of its cells with chains of drafts.
+pub(super) fn read_logs(folder: &Path) -> Result<Vec<RequestRounds>> {
+    let results = load(folder)?;
+    let of = |cell| {
+        let logs = logs(cell, &results, (0, 0)).into_iter();
+        logs.map(|log| RequestRounds::of_log(log, describe(cell))).collect::<Vec<_>>()
+    };
+    let found = chains(&results).flat_map(of).collect::<Vec<_>>();
+    if found.is_empty() {
+        bail!("{} has no rounds with chains of drafts and a rule for them", folder.display());
+    }
+    Ok(found)
+}
+
+/// The cells with chains of drafts and a rule for them.
+fn chains(results: &Results) -> impl Iterator<Item = &Cell> {
+    let rule = |cell: &Cell| {
+        AcceptanceRule::ALL.iter().any(|rule| rule.verifier() == cell.method.verifier)
+    };
+    let drafts = move |cell: &&Cell| {
+        let decodes = !cell.is_baseline() && !cell.control && cell.beam.is_none();
+        decodes && rule(cell) && !branches(results.samples(&cell.id))
+    };
+    results.plan.cells.iter().filter(drafts)
+}
+
 fn read(folder: &Path) -> Result<LoggedRun> {
     let results = load(folder)?;
     let plan = &results.plan;
@@ -34,14 +61,7 @@ fn read(folder: &Path) -> Result<LoggedRun> {
         drafters: Vec::new(),
         logs: Vec::new(),
     };
-    let rule = |cell: &Cell| {
-        AcceptanceRule::ALL.iter().any(|rule| rule.verifier() == cell.method.verifier)
-    };
-    let drafts = |cell: &&Cell| {
-        let decodes = !cell.is_baseline() && !cell.control && cell.beam.is_none();
-        decodes && rule(cell) && !branches(results.samples(&cell.id))
-    };
-    for cell in plan.cells.iter().filter(drafts) {
+    for cell in chains(&results) {
         let sampling = index_of(&mut run.samplings, cell.method.sampling);
         let drafter = index_of(&mut run.drafters, drafter(cell, &results));
         run.logs.extend(logs(cell, &results, (sampling, drafter)));
