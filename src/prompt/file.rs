@@ -12,9 +12,18 @@ use crate::input::{OpenedFile, read_whole};
 use crate::terminal;
 
 /// The keys of an id: ours, then those of Spec-Bench and MT-Bench, of HumanEval, of UltraChat,
-/// of LMSYS-Chat-1M and of WildChat.
-const IDS: [&str; 6] =
-    ["id", "question_id", "task_id", "prompt_id", "conversation_id", "conversation_hash"];
+/// of LMSYS-Chat-1M, of WildChat, of MATH-500, of SWE-bench and of LongBench.
+const IDS: [&str; 9] = [
+    "id",
+    "question_id",
+    "task_id",
+    "prompt_id",
+    "conversation_id",
+    "conversation_hash",
+    "unique_id",
+    "instance_id",
+    "_id",
+];
 const CATEGORY: &str = "category";
 
 /// With which bytes a file begins that is compressed with gzip.

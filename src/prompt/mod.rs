@@ -5,6 +5,7 @@
 //! format of [`FORMATS`] whose key it has.
 
 mod alpaca;
+mod benchmarks;
 mod fields;
 mod file;
 mod gsm8k;
@@ -107,10 +108,18 @@ pub const FORMATS: &[PromptFormat] = &[
     share_gpt::FORMAT,
     lmsys::FORMAT,
     human_eval::FORMAT,
+    benchmarks::MBPP,
+    benchmarks::LONG_BENCH,
     plain::FORMAT,
     alpaca::FORMAT,
     open_orca::FORMAT,
     gsm8k::FORMAT,
+    benchmarks::MATH,
+    benchmarks::SWE_BENCH,
+    benchmarks::LIVE_CODE_BENCH,
+    benchmarks::CNN_DAILY_MAIL,
+    benchmarks::GPQA,
+    benchmarks::AIPERF,
 ];
 
 /// The keys under which rows of some format have what belongs to a prompt.

@@ -36,7 +36,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn every_format_gives_its_turns() {
-    let cases: [(&str, &str, &str, &[&str]); 12] = [
+    let cases: [(&str, &str, &str, &[&str]); 23] = [
         (r#"{"prompt": "p"}"#, "set-1", "set", &["p"]),
         (
             r#"{"question_id": 81, "category": "writing", "turns": ["a", "b"], "reference": []}"#,
@@ -74,6 +74,47 @@ fn every_format_gives_its_turns() {
             "set",
             &["uv"],
         ),
+        (
+            r#"{"session_id": "s", "turns": [{"text": "a"}, {"text": "b"}]}"#,
+            "set-1",
+            "set",
+            &["a", "b"],
+        ),
+        (
+            r#"{"problem": "p", "solution": "2", "unique_id": "a/1.json"}"#,
+            "a/1.json",
+            "set",
+            &["p"],
+        ),
+        (r#"{"id": 60, "problem": "p", "answer": "1", "year": "2024"}"#, "60", "set", &["p"]),
+        (
+            r#"{"task_id": 601, "text": "t", "code": "c", "test_list": ["assert f()", "assert g()"]}"#,
+            "601",
+            "set",
+            &["t\n\nassert f()\nassert g()"],
+        ),
+        (r#"{"task_id": 2, "prompt": "t", "test_list": []}"#, "2", "set", &["t"]),
+        (
+            r#"{"input": "Who?", "context": "c", "answers": ["A"], "all_classes": null, "_id": "ab"}"#,
+            "ab",
+            "set",
+            &["c\n\nWho?"],
+        ),
+        (
+            r#"{"instance_id": "o__n-1", "patch": "d", "problem_statement": "s", "hints_text": ""}"#,
+            "o__n-1",
+            "set",
+            &["s"],
+        ),
+        (
+            r#"{"question_content": "Read N.", "question_id": "1", "starter_code": "def f():"}"#,
+            "1",
+            "set",
+            &["Read N.\n\ndef f():"],
+        ),
+        (r#"{"article": "a", "highlights": "h", "id": "abc"}"#, "abc", "set", &["a"]),
+        (r#"{"Question": "q", "Correct Answer": "a"}"#, "set-1", "set", &["q"]),
+        (r#"{"text": "t", "delay": 10}"#, "set-1", "set", &["t"]),
     ];
     for (row, id, category, turns) in cases {
         let question = line(row);
@@ -235,7 +276,7 @@ fn a_bad_entry_is_named_by_file_line_and_reason() {
         ),
         ("{\"conversation\": 1}", "\"conversation\" is not a list"),
         ("{\"conversatoin\": []}", "(did you mean \"conversation\" by \"conversatoin\"?)"),
-        ("{\"text\": 1}", "\"turns\" (Spec-Bench and MT-Bench), \"messages\" (OpenAI)"),
+        ("{\"words\": 1}", "\"turns\" (Spec-Bench and MT-Bench), \"messages\" (OpenAI)"),
     ] {
         let good = "{\"prompt\": \"fine\"}";
         let error = file("bad.jsonl", format!("{good}\n{row}\n").as_bytes()).unwrap_err();

@@ -38,7 +38,7 @@ fn invalid_prompt_lines_are_reported_with_their_line_number() {
         ("{\"prompt\": \"a\",}", "not JSON at column 16"),
         ("[{\"prompt\": \"a\"}]", "not an object: write {\"prompt\": …}"),
         ("{\"promt\": \"a\"}", "no \"prompt\" (did you mean \"prompt\" by \"promt\"?)"),
-        ("{\"text\": \"a\"}", "no \"prompt\": write {\"prompt\": …}"),
+        ("{\"words\": \"a\"}", "no \"prompt\": write {\"prompt\": …}"),
         ("{\"prompt\": 3}", "\"prompt\" is not a text"),
         ("{\"prompt\": [\"a\"]}", "\"prompt\" is not a text"),
         ("{\"turns\": []}", "\"turns\" is not a list of at least one text"),
