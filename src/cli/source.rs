@@ -13,7 +13,7 @@ use crate::input::read_text;
 use crate::model::{Catalog, LanguageModel, Role};
 use crate::pair::Pair;
 use crate::params::Value;
-use crate::prompt::{self, Question};
+use crate::prompt::{self, PromptTemplate, Question};
 use crate::recording::{Recording, TapePrompt};
 use crate::sampling::SamplingParams;
 
@@ -141,9 +141,10 @@ fn quicken(spec: &mut Spec) {
 }
 
 fn read_prompts(catalog: &Catalog, spec: &Spec) -> Result<Vec<Question>> {
+    let template = spec.prompt_template.as_deref().map(PromptTemplate::parse).transpose()?;
     let mut all = Vec::new();
     for name in &spec.prompts {
-        all.extend(prompt::read(&catalog.prompts(name)?)?);
+        all.extend(prompt::read_by(&catalog.prompts(name)?, template.as_ref())?);
     }
     if all.is_empty() {
         bail!("\"prompts\" is empty: name at least one prompt set");

@@ -70,6 +70,12 @@ pub(super) const KEYS: &[Key] = &[
          a `prefix` of the other, or the `intersection` of both ([vocabularies.md](vocabularies.md))",
     ),
     key("prompts", KeyKind::Texts, None, "names of sets in `configs/prompts`, or paths"),
+    key(
+        "prompt_template",
+        KeyKind::Text,
+        Some("by the format of the row"),
+        "what makes a prompt of a row of a file, with columns in braces: `Summarize: {article}`",
+    ),
     optional("prompts_limit", 1_000_000, "all", "number of prompts that the seed chooses from all"),
     optional(
         "prompts_per_category",

@@ -21,6 +21,8 @@ pub struct Spec {
     pub vocabulary: Vocabulary,
     /// Names or paths of prompt sets.
     pub prompts: Vec<String>,
+    /// What makes a prompt of a row; by default, the format of the row does.
+    pub prompt_template: Option<String>,
     /// How many prompts are chosen in total; all by default.
     pub prompts_limit: Option<usize>,
     /// How many prompts are chosen from each category; all by default.

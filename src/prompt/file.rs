@@ -7,7 +7,7 @@ use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
 use super::fields::name;
-use super::{Asked, Question, asked};
+use super::{Asked, PromptTemplate, Question, asked};
 use crate::input::{OpenedFile, read_whole};
 use crate::terminal;
 
@@ -35,10 +35,18 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// # Errors
 /// Names the file and the line.
 pub fn read(file: &Path) -> Result<Vec<Question>> {
+    read_by(file, None)
+}
+
+/// [`read`], where each row of a file is the prompt that a template makes of it.
+///
+/// # Errors
+/// As for [`read`].
+pub fn read_by(file: &Path, template: Option<&PromptTemplate>) -> Result<Vec<Question>> {
     let text = unpacked(file)?;
     let (set, kind) = named(file);
     let mut left_out = Vec::new();
-    let mut rows = PromptRows { file, set: &set, left_out: &mut left_out };
+    let mut rows = PromptRows { file, set: &set, template, left_out: &mut left_out };
     let mut questions = match kind.as_str() {
         "txt" | "md" => vec![plain(&text, set.clone())],
         "json" if text.trim_start().starts_with('[') => rows.list(&text)?,
@@ -72,6 +80,7 @@ pub fn read(file: &Path) -> Result<Vec<Question>> {
 struct PromptRows<'a> {
     file: &'a Path,
     set: &'a str,
+    template: Option<&'a PromptTemplate>,
     /// The keys of context that was not read, once for each row.
     left_out: &'a mut Vec<&'static str>,
 }
@@ -140,7 +149,11 @@ impl PromptRows<'_> {
         let (key, id) = IDS.iter().find_map(|key| Some((*key, row.get(*key)?))).unwrap_or(own);
         let category = row.get(CATEGORY).cloned().unwrap_or_else(|| self.set.into());
         let (id, category) = (name(key, id)?, name(CATEGORY, &category)?);
-        Ok(Question { id, category, asked: asked(&row, self.left_out)? })
+        let asked = match self.template {
+            Some(template) => Asked::once(template.fill(&row)?),
+            None => asked(&row, self.left_out)?,
+        };
+        Ok(Question { id, category, asked })
     }
 }
 

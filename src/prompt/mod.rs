@@ -16,11 +16,13 @@ mod open_orca;
 mod plain;
 mod share_gpt;
 mod spec_bench;
+mod template;
 
 use anyhow::{Result, bail};
 use serde_json::{Map, Value};
 
-pub use self::file::read;
+pub use self::file::{read, read_by};
+pub use self::template::PromptTemplate;
 use crate::error::Error;
 use crate::model::ChatMessage;
 use crate::registry::nearest;
@@ -152,5 +154,8 @@ fn asked(row: &Map<String, Value>, left_out: &mut Vec<&'static str>) -> Result<A
     let others = FORMATS.iter().filter(|format| format.key != plain::FORMAT.key);
     let others = others.map(|format| format!("\"{}\" ({})", format.key, format.name));
     let others = others.collect::<Vec<_>>().join(", ");
-    bail!("there is no \"prompt\"{hint}: write {{\"prompt\": …}}, or one of {others}");
+    bail!(
+        "there is no \"prompt\"{hint}: write {{\"prompt\": …}}, or one of {others}, or name the column \
+         by prompt_template = \"{{column}}\""
+    );
 }

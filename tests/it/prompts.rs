@@ -7,7 +7,9 @@ use specdec::experiment::prompts::{Prompt, sha256};
 use specdec::experiment::{Experiment, Frozen, Material, freeze};
 use specdec::input::read_text;
 use specdec::model::{Codec, Letters, ModelInfo, Role, load};
-use specdec::prompt::{Question, read};
+use specdec::prompt::{PromptTemplate, Question, read, read_by};
+
+use crate::cli_support::{refuses, stdout};
 
 fn set(text: &str) -> Result<Vec<Question>, String> {
     let folder = tempfile::tempdir().unwrap();
@@ -216,4 +218,40 @@ fn the_seed_chooses_prompts() {
     let skip = ["prompts_limit=4", "on_long_prompt=skip"];
     assert_eq!(frozen([13, 99], &LETTERS, &skip).unwrap().plan.prompts, ["p1", "p2", "p3", "p4"]);
     assert!(frozen([99, 99], &LETTERS, &["prompts_limit=6"]).unwrap().plan.choice.is_all());
+}
+
+/// Catches: a missing column is empty; braces cannot be written; numbers and lists are lost.
+#[test]
+fn a_template_makes_prompts_of_any_rows() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("news.jsonl");
+    let row = r#"{"article": "A.", "year": 7, "tags": ["x", "y"], "prompt": "no", "none": null}"#;
+    std::fs::write(&file, format!("{row}\n")).unwrap();
+    let prompt = |template: &str| {
+        let template = PromptTemplate::parse(template).map_err(|error| error.to_string())?;
+        let found = read_by(&file, Some(&template)).map_err(|error| format!("{error:#}"))?;
+        Ok::<_, String>(found[0].asked.turns[0].clone())
+    };
+    assert_eq!(prompt("{article}").unwrap(), "A.");
+    assert_eq!(prompt("{{{year}}} Sum up: {article}\n{tags}!").unwrap(), "{7} Sum up: A.\nx\ny!");
+    for (template, part) in [
+        ("no column", "names no column"),
+        ("{article", "\"{\" has no counterpart"),
+        ("article}", "\"}\" has no counterpart"),
+        ("{}", "\"{\" has no counterpart"),
+        ("{a{b}}", "\"{\" has no counterpart"),
+        ("{body}", "there is no \"body\" for prompt_template: the row has \"article\", \"year\""),
+        ("{none}", "\"none\" of prompt_template is neither a text nor a number"),
+    ] {
+        let error = prompt(template).unwrap_err();
+        assert!(error.contains(part), "{error}");
+    }
+    std::fs::write(&file, "{\"letters\": \"ab\"}\n").unwrap();
+    let toml = "target = \"toy:mixed\"\ndraft = \"toy:mixed\"\nprompts = \"news.jsonl\"\n\
+                max_tokens = 5\nprompt_template = \"{letters}a\"\n[sweep]\ndrafter = \"model\"\n";
+    let experiment = dir.path().join("experiment.toml");
+    std::fs::write(&experiment, toml).unwrap();
+    let plan = ["plan", experiment.to_str().unwrap()];
+    assert!(stdout(&plan).contains("prompts     1, "), "{}", stdout(&plan));
+    refuses(&[&plan[..], &["--set", "prompt_template={body}"]].concat(), "there is no \"body\"");
 }
