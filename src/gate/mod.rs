@@ -2,7 +2,7 @@
 //!
 //! A pair is a prompt in both logs, over the tokens that both completions have. What is compared is
 //! the number of rounds for the same number of tokens: tokens per round, τ, is its inverse. The
-//! verdict may be asked for after every request ([`evidence`]).
+//! verdict may be asked for after every request.
 
 mod evidence;
 mod pairs;
