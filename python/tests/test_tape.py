@@ -219,6 +219,8 @@ def test_what_a_reader_would_refuse_is_not_written(tmp_path):
     refused("sequence 3 is not on the tape", written.score, head, 3, greedy=[[1]])
     refused("logits.0.: ", written.score_with, head, lambda *_: np.full((5, 6), np.nan), 4)
     refused("more rows than 5 tokens|logits have", written.score_with, head, lambda *_: [[1.0]], 4)
+    more = [np.log([Q[0]])] * 6
+    refused("more drafts than the 5 tokens", written.score_with, head, lambda *_: iter(more), 4)
     refused("unknown field `heat`", begun, tmp_path / "other.jsonl", samplings=[{"heat": 1}])
 
 

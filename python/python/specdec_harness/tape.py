@@ -60,13 +60,11 @@ def write(
     would refuse, `FileExistsError` without `append`, and `BlockingIOError` if another
     process writes to the file.
     """
-    names: Mapping[str, Any] = {"name": target} if isinstance(target, str) else target
-    known = {"sha256": "", "tokenizer_sha256": "", "vocab": 0, "engine": "", "dtype": ""}
     header = {
         "format": 1,
         "source": source,
         "build": "",
-        "target": {**known, "device": "", **names},
+        "target": _model(target),
         **({} if seed is None else {"seed": seed}),
         **({"ignore_eos": True} if ignore_eos else {}),
         "samplings": [dict(sampling) for sampling in samplings],
@@ -79,6 +77,9 @@ class TapeWriter:
 
     def __init__(self, path: Path, first: str, append: bool) -> None:
         exists = append and path.exists()
+        if not exists:
+            # A header that is refused leaves no file behind.
+            self._lines = _core.TapeLines(first)
         self._file: IO[bytes] = open(path, "r+b" if exists else "xb")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -93,7 +94,6 @@ class TapeWriter:
                 self._file.truncate(whole)
                 self._file.seek(whole)
             else:
-                self._lines = _core.TapeLines(first)
                 self._put(first)
         except BaseException:
             self._file.close()
@@ -157,9 +157,7 @@ class TapeWriter:
         """
         line: dict[str, Any] = {"drafter": name}
         if model is not None:
-            names: Mapping[str, Any] = {"name": model} if isinstance(model, str) else model
-            known = {"sha256": "", "tokenizer_sha256": "", "vocab": 0, "engine": "", "dtype": ""}
-            line["model"] = {**known, "device": "", **names}
+            line["model"] = _model(model)
         if params:
             line["params"] = dict(params)
         if most is not None:
@@ -229,10 +227,12 @@ class TapeWriter:
                 whole = self._logs((sampling, drafter), (prompt, completion), 0, found)
                 self.score(drafter, number, log_q=whole)
                 continue
-            starts = [
-                self._logs((sampling, drafter), (prompt, completion), at, draft)[: limits[at]]
-                for at, draft in enumerate(found)
-            ]
+            starts = []
+            for at, draft in enumerate(found):
+                if at == len(tokens):
+                    raise ValueError(f"there are more drafts than the {at} tokens that begin one")
+                log_q = self._logs((sampling, drafter), (prompt, completion), at, draft)
+                starts.append(log_q[: limits[at]])
             self.score(drafter, number, starts=starts)
 
     def log_probs(
@@ -326,6 +326,13 @@ def each_token(q: Q) -> DraftRows:
             yield np.concatenate([known, np.zeros((k - len(known), known.shape[1]))])
 
     return rows
+
+
+def _model(model: str | Mapping[str, Any]) -> dict[str, Any]:
+    """A model as a tape has it: what is unknown is empty."""
+    names: Mapping[str, Any] = {"name": model} if isinstance(model, str) else model
+    texts = ("sha256", "tokenizer_sha256", "engine", "dtype", "device")
+    return {**dict.fromkeys(texts, ""), "vocab": 0, **names}
 
 
 def _logs(name: str, value: ArrayLike) -> list[Optional[float]]:
