@@ -222,6 +222,7 @@ def test_what_a_reader_would_refuse_is_not_written(tmp_path):
     more = [np.log([Q[0]])] * 6
     refused("more drafts than the 5 tokens", written.score_with, head, lambda *_: iter(more), 4)
     refused("unknown field `heat`", begun, tmp_path / "other.jsonl", samplings=[{"heat": 1}])
+    assert not (tmp_path / "other.jsonl").exists()
 
 
 def test_nothing_imports_torch_before_a_model_is_used():

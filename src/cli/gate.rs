@@ -26,7 +26,7 @@ pub(super) struct GateArgs {
     base: PathBuf,
     /// The log in question
     new: PathBuf,
-    /// The probability of a false alarm, however often the command is run on a growing log
+    /// The probability of a false alarm of each kind, however often the command is run on a growing log
     #[arg(long, default_value_t = 0.05)]
     level: f64,
     /// The drop of tokens per round that is allowed, as a share
