@@ -8,6 +8,7 @@ mod limits;
 mod outside;
 mod rows;
 mod sample;
+mod served;
 mod surface;
 mod tasks;
 mod timed;
@@ -18,6 +19,7 @@ pub(crate) use interactive::answer;
 pub use outside::Outside;
 pub use rows::PassRow;
 pub use sample::{ENOUGH, Timing};
+pub use served::{FittedMs, ServedFit, ServedPoint, ServedSample, read_served};
 pub use surface::{
     CostPlaces, CostRow, DRAFT_COST, DRAFT_PREFILL_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST,
     cost_rows,

@@ -235,6 +235,16 @@ impl ForecastCell {
         Some(Ratio::of(times.into_iter().map(|time| ([time.plain], [time.drafted]))))
     }
 
+    /// Tokens per second of each sequence, decoding with drafts or plainly, at the setting with this
+    /// number; `None` without costs.
+    pub fn tokens_per_s(&self, setting: usize, plain: bool) -> Option<Ratio> {
+        let rate = |sums: &PromptForecast| {
+            let time = sums.times.get(setting)?;
+            Some(([1e3 * sums.tokens], [if plain { time.plain } else { time.drafted }]))
+        };
+        Some(Ratio::of(self.prompts.values().map(rate).collect::<Option<Vec<_>>>()?))
+    }
+
     /// Tokens of all completions, and their expected rounds by what they draft.
     pub fn totals(&self, with_model: bool) -> (f64, Vec<(DraftedRound, f64)>) {
         let mut drafts = Vec::new();

@@ -1,5 +1,6 @@
 //! Requests to a server, with retries.
 
+use std::io::{BufRead, BufReader};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -91,6 +92,32 @@ impl HttpServer {
     pub(super) fn post(&self, path: &str, body: &Value) -> Result<Value> {
         let body = body.to_string();
         with_retries(|| read_json(self.send(path, Some(&body))?))
+    }
+
+    /// Sends a request without retries, and calls `see` with each event of its stream on arrival.
+    pub(super) fn stream(
+        &self,
+        path: &str,
+        body: &Value,
+        mut see: impl FnMut(Value) -> Result<()>,
+    ) -> Result<()> {
+        let sent = self.send(path, Some(&body.to_string()));
+        let response = sent.map_err(|no_answer| no_answer.why)?;
+        let reader = response.into_body().into_with_config().limit(MAX_ANSWER).reader();
+        for line in BufReader::new(reader).lines() {
+            let line = line?;
+            let Some(data) = line.strip_prefix("data:").map(str::trim) else { continue };
+            if data == "[DONE]" {
+                break;
+            }
+            let event = serde_json::from_str::<Value>(data);
+            let event = event.map_err(|error| anyhow!("an event is not JSON: {error}"))?;
+            if let Some(error) = event.get("error") {
+                bail!("it sends an error: {}", crate::shown::line(&error.to_string()));
+            }
+            see(event)?;
+        }
+        Ok(())
     }
 
     fn authorised<B>(&self, request: RequestBuilder<B>) -> RequestBuilder<B> {

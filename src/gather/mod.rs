@@ -10,6 +10,7 @@ mod openai;
 mod rate;
 mod scoring;
 mod sglang;
+mod timing;
 mod vllm;
 
 use std::iter::from_fn;
@@ -25,6 +26,7 @@ use self::http::HttpServer;
 use self::keep::KeptSequences;
 use self::rate::RateGate;
 pub use self::scoring::{ScoringServer, ScoringSettings};
+pub use self::timing::{BenchedServer, ServerBench, ServerTimes};
 use crate::recording::{SequenceLine, TapePrompt};
 use crate::sampling::SamplingParams;
 use crate::terminal::Progress;

@@ -4,13 +4,17 @@ mod import;
 mod parquet;
 mod record;
 mod score;
+mod scored;
 mod sequences;
 mod tape_file;
 
-pub use import::{Import, Imported, RequestRounds, TAPE_FORMATS, TapeFormat, read_requests};
+pub use import::{
+    Import, Imported, RequestRounds, TAPE_FORMATS, TapeFormat, read_requests, request_rounds,
+};
 pub use parquet::write_parquet;
 pub use record::{PLAIN_SOURCE, Recording, TapePrompt};
 pub use score::{MODEL, Scoring, canonical, check_tokens, reads_at_once};
+pub use scored::write_scored;
 pub use sequences::{ExternalSequences, SequenceLine, SequenceReport, read_external_sequences};
 pub use tape_file::{TapeFile, read_tape_file};
 

@@ -1,6 +1,8 @@
 //! Counters in the text format of Prometheus.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -27,6 +29,8 @@ pub(super) struct Meters {
     accepted: Counter,
     without_room: Counter,
     accepted_per_pos: Family<PositionLabel, Counter>,
+    rounds: Family<SharedLabel, Counter>,
+    round_seconds: Family<SharedLabel, Counter<f64, AtomicU64>>,
     pub(super) pulse: Arc<Pulse>,
 }
 
@@ -38,6 +42,11 @@ struct StatusLabel {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PositionLabel {
     position: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct SharedLabel {
+    requests: u32,
 }
 
 impl Meters {
@@ -52,6 +61,10 @@ impl Meters {
             "Accepted drafted tokens by their position in the draft",
             meters.accepted_per_pos.clone(),
         );
+        let rounds = "Rounds by the number of completions that shared them";
+        registry.register("rounds", rounds, meters.rounds.clone());
+        let seconds = "Time of rounds by the number of completions that shared them";
+        registry.register("round_seconds", seconds, meters.round_seconds.clone());
         for (name, help, counter) in [
             ("prompt_tokens", "Tokens of prompts", &meters.prompt_tokens),
             ("generation_tokens", "Generated tokens", &meters.generation_tokens),
@@ -102,6 +115,13 @@ impl Meters {
     /// Rounds of a completion have had no draft because the draft model's context was full.
     pub(super) fn without_room(&self, rounds: usize) {
         self.without_room.inc_by(rounds as u64);
+    }
+
+    /// Some completions have had a round together, and the tokens have been handed over.
+    pub(super) fn shared_round(&self, requests: usize, took: Duration) {
+        let label = SharedLabel { requests: requests as u32 };
+        self.rounds.get_or_create(&label).inc();
+        self.round_seconds.get_or_create(&label).inc_by(took.as_secs_f64());
     }
 
     /// How many completions run and wait.

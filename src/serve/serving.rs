@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -64,8 +65,10 @@ fn generate_all(engine: &ServingEngine<'_>, mut queue: Receiver<CompletionJob>) 
         }
         engine.meters.load(running.len(), queue.len());
         engine.meters.pulse.step();
+        let (begun, requests) = (Instant::now(), running.len());
         let mut rounds = round(&mut running, engine).into_iter();
         running.retain_mut(|completion| completion.report(rounds.next().unwrap_or(Ok(()))));
+        engine.meters.shared_round(requests, begun.elapsed());
     }
 }
 

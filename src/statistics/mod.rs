@@ -41,6 +41,7 @@ pub use by_place::{PlacedRounds, distances, placed, range_name, ranges};
 pub use cost_model::{CostKeys, CostModel};
 pub use held_out::{HeldOutCell, HeldOutSpeedup, halves, held_out};
 pub use interval::{Interval, MIN_PROMPTS, Ratio, WIDE_Z, Z, student};
+pub(crate) use least_squares::NormalEquations;
 pub use loops::{MOST_LOOPED, loop_share, looped_tokens};
 pub use outliers::{Outlier, Side, outliers};
 pub use paired::{

@@ -1,4 +1,4 @@
-//! `specdec bench` on a small checkpoint.
+//! `specdec bench` on a small checkpoint, and on servers.
 
 use std::fs;
 use std::path::Path;
@@ -9,6 +9,8 @@ use specdec::lanes::IsaKind;
 
 use crate::checkpoint::{Checkpoint, VOCAB};
 use crate::cli_support::{refuses, specdec, stdout, text};
+use crate::gather_support::{answer, canned, good};
+use crate::serve_support::TestServer;
 
 /// A folder with a target and a draft, and their paths.
 fn pair() -> (tempfile::TempDir, String, String) {
@@ -194,4 +196,83 @@ fn an_instruction_set_can_be_forced_and_a_wrong_one_is_refused() {
     assert!(!output.status.success());
     let stderr = text(&output.stderr);
     assert!(stderr.starts_with("error: ") && stderr.contains("SPECDEC_ISA=sse2"), "{stderr}");
+}
+
+/// Two toy servers, one of which drafts three tokens per round. How long their rounds take depends on
+/// other work here; what is counted does not. The samples are kept even if they disagree.
+///
+/// Catches: rounds counted as tokens, or the server without drafts as one with them; prompts or
+/// requests of another number.
+#[test]
+fn servers_are_timed_by_rounds_in_turns() {
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("served.csv").display().to_string();
+    let (plain, drafts) = (TestServer::start(&["--plain"]), TestServer::start(&["-k", "3"]));
+    let servers = ["bench", "--plain-url", &plain.url(), "--url", &drafts.url()].map(str::to_owned);
+    let options = "--concurrency 1,3 --prompt-tokens 8,24 -n 32 --seconds 0 --temperature 1 --csv";
+    let prompts = folder.path().join("prompts.jsonl");
+    fs::write(&prompts, format!("{{\"prompt\": \"{}\"}}\n", "abcdab".repeat(50))).unwrap();
+    let more = [&csv, "--prompts", prompts.to_str().unwrap()];
+    let run = specdec(&servers.iter().map(String::as_str).collect::<Vec<_>>())
+        .args(options.split(' '))
+        .args(more)
+        .output()
+        .unwrap();
+    let (table, stderr) = (text(&run.stdout), text(&run.stderr));
+    assert!(table.starts_with("K  requests  prompt  context  ms/round"), "{table}{stderr}");
+    assert!(run.status.success() || stderr.contains("settings disagree by more than"), "{stderr}");
+    let samples = specdec::bench::read_served(csv.as_ref()).unwrap();
+    for (url, k) in [(plain.url(), 0), (drafts.url(), 3)] {
+        for (batch, prompt) in [(1, 8), (1, 24), (3, 8), (3, 24)] {
+            let own = samples.iter().filter(|one| one.server == url);
+            let own = own.filter(|one| (one.batch, one.prompt) == (batch, prompt));
+            let own = own.collect::<Vec<_>>();
+            assert!(own.len() >= 3, "{url}: {} samples of {batch}, {prompt}", own.len());
+            for one in own {
+                assert_eq!(one.k, k, "{one:?}");
+                // Only the last round of a completion may draft less.
+                assert!(one.drafted <= k as f64 && one.drafted > 0.8 * k as f64 - 0.01, "{one:?}");
+                // A character is a token of the toy model, and the context grows while it decodes.
+                assert!(one.context > prompt as f64 && one.first_ms > 0.0, "{one:?}");
+                let per_round = one.tokens_per_s * one.round_ms / 1e3 / batch as f64;
+                let most = 1.0 + k as f64;
+                assert!((0.9..=most * 1.1).contains(&per_round), "{per_round}: {one:?}");
+            }
+        }
+    }
+}
+
+/// What a server says decides; nothing is measured of one that does not say enough.
+#[test]
+fn servers_that_do_not_report_enough_are_refused() {
+    let stream = |events: &str| answer(200, events);
+    let models = || good(&serde_json::json!({"data": [{"id": "m"}]}));
+    for (events, part) in [
+        ("data: {\"choices\": [{\"text\": \"a\"}]}\n\ndata: [DONE]\n\n", "no \"usage\""),
+        ("data: {\"error\": {\"message\": \"full\"}}\n\n", "it sends an error"),
+        ("data: {\n\n", "an event is not JSON"),
+    ] {
+        let (url, _requests) = canned(vec![models(), stream(events)]);
+        refuses(&["bench", "--url", &url, "--concurrency", "1", "--prompt-tokens", "8"], part);
+    }
+    let server = TestServer::start(&["-k", "2"]);
+    let url = server.url();
+    let bench = ["bench", "--url", &url, "--concurrency", "1", "--prompt-tokens", "8"];
+    let bench = [&bench[..], &["-n", "16", "--seconds", "0"]].concat();
+    let run = specdec(&bench).output().unwrap();
+    let stderr = text(&run.stderr);
+    assert!(
+        stderr.contains("no setting decodes plainly") || stderr.contains("settings disagree"),
+        "{stderr}"
+    );
+    refuses(&[&bench[..], &["--draft-lengths", "0,2"]].concat(), "speculative.n_max");
+    refuses(&[&bench[..], &["-k", "2,4"]].concat(), "-k has 2 lengths");
+    for (option, value, part) in [
+        ("--concurrency", "0", "from 1 to 256"),
+        ("--max-tokens", "0", ">= 1"),
+        ("--temperature", "-1", "from 0 to 100"),
+    ] {
+        let args = ["bench", "--url", "http://localhost:1", &format!("{option}={value}")];
+        refuses(&args, part);
+    }
 }

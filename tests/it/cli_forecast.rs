@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use specdec::tape::Tape;
 use tempfile::TempDir;
 
-use crate::cli_support::{json as parsed, stdout};
+use crate::cli_support::{json as parsed, refuses, stdout};
 use crate::forecast_by_hand::{THREE, scored_twice, tape};
 
 /// The tape as a file, and the folder that holds it.
@@ -67,6 +67,15 @@ fn pasted_settings_are_those_of_the_best_forecast() {
     assert_eq!(vllm, expected);
     let options = "--model-draft small --draft-max 2 --draft-min 2 --draft-p-min 0\n";
     assert_eq!(pasted(&["llama-cpp"]), options);
+    let options = "--speculative-algorithm STANDALONE --speculative-draft-model-path small \
+                   --speculative-num-steps 2 --speculative-eagle-topk 1 \
+                   --speculative-num-draft-tokens 3\n";
+    assert_eq!(pasted(&["sglang"]), options);
+    assert_eq!(pasted(&["aiconfigurator"]), "--nextn 2 --nextn-accepted 2.0000\n");
+    let rates = "--aic-nextn 2 --aic-nextn-accept-rates 1.0000,1.0000\n";
+    assert_eq!(pasted(&["dynamo-mocker"]), rates);
+    let synthetic = parsed(&[&forecast[..], &["vllm-synthetic"]].concat());
+    assert_eq!(synthetic["synthetic_acceptance_rates"], json!([1.0, 1.0]));
     let experiment = pasted(&["experiment"]).parse::<toml::Table>().unwrap();
     assert_eq!(experiment["draft"].as_str(), Some("small"));
     let ks = experiment["sweep"]["num_speculative_tokens"].as_array().unwrap();
@@ -95,6 +104,64 @@ fn pasted_settings_are_those_of_the_best_forecast() {
     assert!((profile["mean_accept_length"].as_f64().unwrap() - 7.0 / 4.95).abs() < 1e-12);
     let conditions = &profile["measurement_conditions"];
     assert_eq!((&conditions["texts"], &conditions["prompts"]), (&json!(3), &json!(2)));
+}
+
+/// A server's rounds: a step of 10 ms, 12 ms among four requests, 1 ms for each further row and 0.5 ms
+/// for each drafted token; four tokens are drafted.
+fn served(dir: &TempDir) -> String {
+    let mut rows =
+        "server,k,batch,prompt,drafted,context,round_ms,tokens_per_s,first_ms\n".to_owned();
+    for (k, batch, ms) in [(0, 1, 10.0), (0, 4, 13.0), (0, 20, 29.0), (4, 1, 16.0), (4, 4, 31.0)] {
+        for _ in 0..3 {
+            let rate = 1e3 * f64::from(batch) * 3.0 / ms;
+            rows += &format!("s,{k},{batch},64,{k},80,{ms},{rate},50\n");
+        }
+    }
+    let file = dir.path().join("served.csv");
+    fs::write(&file, rows).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+/// Ten prompts with a completion of three tokens, of which the draft has two, or one in the last.
+/// Catches: the speed of one request; a K that does not pay; the measured speed next to that of
+/// another setting; an audit that is read upside down.
+#[test]
+fn the_advice_says_which_k_pays_at_which_load() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let mut sequences = names.map(|name| (name, 3, &[1.0, 1.0][..]));
+    sequences[9].2 = &[1.0, 0.5];
+    let (dir, file) = tape_file(&tape(&sequences));
+    let served = served(&dir);
+    let forecast = ["forecast", &file, "--served", &served, "--advise"];
+    let page = stdout(&forecast);
+    // A round of two drafted tokens takes 10 + 2 + 1 ms for three tokens that take 30 ms plainly; among
+    // 20 requests a step takes 29 ms and the 40 further rows 40 ms.
+    assert!(page.contains("- T = 1: K = 2 for 1 to 4 requests, "), "{page}");
+    assert!(page.contains("Not audited."), "{page}");
+    let line = page.lines().find(|line| line.starts_with("| 1 | its own | model small | 2 |"));
+    let line = line.unwrap_or_else(|| panic!("{page}"));
+    assert!(line.contains("| 100.0 ["), "plain tokens per second: {line}");
+    assert!(page.contains("--aic-nextn 2 "), "{page}");
+    assert!(page.contains("Not separated from other costs: context, drafting by batch"), "{page}");
+    let measured = page.lines().filter(|line| line.ends_with(" % |")).collect::<Vec<_>>();
+    assert_eq!(measured.len(), 2, "one line for each setting with drafts: {page}");
+    assert!(
+        measured[1].starts_with("| 4 | 80 | 4 | ") && measured[1].contains("| 387.1 |"),
+        "{page}"
+    );
+
+    let audit = dir.path().join("audit.json");
+    let verdict = json!({"refuted": true, "level": 1e-6, "tokens": 900, "sequences": 30,
+        "log10_e": 8.25, "alike": ["bonus_from_last_q"], "sampling": {"temperature": 1.0}});
+    fs::write(&audit, json!({"verdicts": [verdict]}).to_string()).unwrap();
+    let audit = audit.to_str().unwrap();
+    let page = stdout(&[&forecast[..], &["--audit", audit]].concat());
+    let sentence = "No: refuted at level 1e-6 by 900 tokens of 30 completions (temperature 1.0), log10 \
+                    of the evidence 8.25; it looks like bonus_from_last_q.";
+    assert!(page.contains(sentence), "{page}");
+    fs::write(audit, "{}").unwrap();
+    refuses(&[&forecast[..], &["--audit", audit]].concat(), "it has no \"verdicts\"");
+    refuses(&["forecast", &file, "--advise"], "--costs");
 }
 
 /// All tokens but the first one repeat the one before.

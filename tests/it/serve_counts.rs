@@ -50,6 +50,10 @@ fn steps_are_rounds_with_a_draft() {
         let kept = accepted.iter().filter(|accepted| **accepted > position).count();
         assert_eq!(found, kept as f64, "{position}");
     }
+    server.wait_until_idle();
+    let alone = |name: &str| server.meter(&format!("specdec_{name}_total{{requests=\"1\"}}"));
+    assert_eq!(alone("rounds"), accepted.len() as f64);
+    assert!(alone("round_seconds") > 0.0);
     // Nothing was drafted: there is no step.
     let plain = TestServer::start(&["--plain"]);
     let response = plain.complete(&toy_request(1, 8));

@@ -27,7 +27,7 @@ use crate::audit::{
 };
 use crate::draft::draft_sampling;
 use crate::exactness::mutants::Mutant;
-use crate::recording::{ExternalSequences, check_tokens, read_external_sequences};
+use crate::recording::{ExternalSequences, check_tokens, read_external_sequences, write_scored};
 use crate::sampling::SamplingParams;
 use crate::shown;
 use crate::tape::{AcceptanceRule, Teacher};
@@ -80,6 +80,10 @@ pub(super) struct AuditArgs {
     /// method (see `specdec serve --mutant`); the audit should refute them
     #[arg(long, value_name = "NAME")]
     planted: Option<String>,
+    /// Write the completions on a new tape, with the scores of the target and of --draft, for
+    /// `specdec forecast`
+    #[arg(long, value_name = "FILE")]
+    tape: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -108,6 +112,9 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     }
     if args.reported_rounds && args.rule == AcceptanceRule::Block {
         bail!("--reported-rounds: the rounds of block verification depend on tokens to come");
+    }
+    if let Some(tape) = args.tape.as_deref().filter(|tape| tape.exists()) {
+        bail!("{} exists already: name another file", tape.display());
     }
     let planted = args.planted.as_deref().map(Mutant::of_any_models).transpose()?;
     args.check_sampling()?;
@@ -142,6 +149,10 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
         output::write_json(&report)?;
     } else {
         output::write(&report.text()?)?;
+    }
+    if let Some(file) = &args.tape {
+        let (target, draft) = scorer.models();
+        write_scored(file, &own.tape, target, draft)?;
     }
     if report.verdicts.iter().any(|shown| shown.verdict.refuted) {
         let file = args.file.display();

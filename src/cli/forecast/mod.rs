@@ -1,6 +1,8 @@
 //! `specdec forecast`: the acceptance and speed of drafts, from a tape.
 
+mod advise;
 mod paste;
+mod served;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -9,7 +11,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 use serde::Serialize;
 
+use self::advise::Advice;
 use self::paste::Paste;
+use self::served::ServedCosts;
 use self::table::ForecastText;
 use super::options::{count, named};
 use super::output;
@@ -30,6 +34,7 @@ Examples:
   specdec forecast 01.tape.jsonl --costs costs.csv --csv forecast.csv
   specdec forecast 01.tape.jsonl --costs h100.csv --batch 1,8,32,128 --context 500,8000
   specdec forecast 01.tape.jsonl --against results/01-draft-length/2026-01-31-some-cpu-2c
+  specdec forecast 01.tape.jsonl --served served.csv --audit audit.json --advise > advice.md
 
 Computes from a tape what every drafter that has scored it, every rule for chains and every K up to
 16 would accept. The expectation over all drafts is exact; the intervals are over prompts. With the
@@ -39,14 +44,18 @@ pub(super) struct ForecastArgs {
     /// The tape, plain or compressed
     tape: PathBuf,
     /// Costs of passes: a CSV file with the columns what, rows, context, batch, ms
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "timed")]
     costs: Option<PathBuf>,
-    /// Numbers of sequences that share a pass, separated by commas
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1",
-        requires = "costs", value_parser = count)]
+    /// Take the costs from the rounds of a server: a file of `specdec bench --url --csv`
+    #[arg(long, value_name = "FILE", group = "timed")]
+    served: Option<PathBuf>,
+    /// Numbers of sequences that share a pass, separated by commas [default: 1, or those of
+    /// --served]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "timed",
+        value_parser = count)]
     batch: Vec<usize>,
     /// Tokens before each pass, separated by commas [default: the actual context of each token]
-    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "costs",
+    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "timed",
         value_parser = count)]
     context: Vec<usize>,
     /// Also forecast trees with these numbers of children per node, by depth; repeatable
@@ -68,6 +77,13 @@ pub(super) struct ForecastArgs {
     /// Print the best configuration as settings of another program or of an experiment
     #[arg(long, value_name = "PROGRAM", conflicts_with = "json")]
     paste: Option<Paste>,
+    /// Print a page in Markdown: whether it is exact, which K at which load, what other drafters
+    /// would give, and settings to paste
+    #[arg(long, requires = "timed", conflicts_with_all = ["json", "paste"])]
+    advise: bool,
+    /// What `specdec audit --json` printed of this server's completions
+    #[arg(long, value_name = "FILE", requires = "advise")]
+    audit: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -82,6 +98,7 @@ struct Forecasts {
     tape: Tape,
     doubts: Vec<ForecastDoubt>,
     costs: Option<CostTable>,
+    served: Option<ServedCosts>,
     settings: Vec<CostSetting>,
     cells: Vec<ForecastCell>,
     contrasts: Vec<ForecastContrast>,
@@ -124,6 +141,9 @@ pub(super) fn run(args: &ForecastArgs) -> Result<()> {
     if let Some(paste) = args.paste {
         return output::write(&paste.text(&found)?);
     }
+    if args.advise {
+        return output::write(&Advice::new(&found, args.audit.as_deref())?.page()?);
+    }
     if !args.json {
         return output::write(&ForecastText(&found).write()?);
     }
@@ -146,8 +166,16 @@ pub(super) fn run(args: &ForecastArgs) -> Result<()> {
 impl Forecasts {
     fn new(args: &ForecastArgs) -> Result<Self> {
         let tape = read_tape_file(&args.tape)?;
-        let costs = args.costs.as_deref().map(|file| costs(file, &tape)).transpose()?;
-        let settings = costs.as_ref().map_or_else(Vec::new, |_| args.settings());
+        let served = args.served.as_deref().map(ServedCosts::read).transpose()?;
+        let costs = match &served {
+            Some(served) => Some(served.table()?),
+            None => args.costs.as_deref().map(|file| costs(file, &tape)).transpose()?,
+        };
+        let mut settings = args.settings(served.as_ref());
+        if let Some(served) = served.as_ref().filter(|_| args.advise) {
+            // Behind those that were asked for, where the page finds them.
+            settings.extend(served.settings());
+        }
         if settings.iter().any(|setting| setting.batch == 0) {
             bail!("--batch 0: allowed are numbers above 0");
         }
@@ -180,7 +208,7 @@ impl Forecasts {
         let (tuned, nearer) = (tuned_drafts(&tape, &cells, k), nearer_drafts(&tape, k));
         let doubts = doubts(&tape);
         let contrasts = forecast_contrasts(&tape, &cells);
-        Ok(Self { tape, doubts, costs, settings, cells, contrasts, gaps, tuned, nearer })
+        Ok(Self { tape, doubts, costs, served, settings, cells, contrasts, gaps, tuned, nearer })
     }
 
     /// The best cell of each sampling setting that occurs.
@@ -208,10 +236,16 @@ impl ForecastArgs {
         self.tree.iter().map(shape).collect()
     }
 
-    fn settings(&self) -> Vec<CostSetting> {
+    /// The settings that were asked for; none without costs.
+    fn settings(&self, served: Option<&ServedCosts>) -> Vec<CostSetting> {
+        if self.costs.is_none() && served.is_none() {
+            return Vec::new();
+        }
+        let measured = || served.map_or_else(|| vec![1], ServedCosts::batches);
+        let batches = if self.batch.is_empty() { measured() } else { self.batch.clone() };
         let contexts = self.context.iter().map(|&context| Some(context));
         let contexts = if self.context.is_empty() { vec![None] } else { contexts.collect() };
-        let of = |context| self.batch.iter().map(move |&batch| CostSetting { batch, context });
+        let of = |context| batches.iter().map(move |&batch| CostSetting { batch, context });
         contexts.into_iter().flat_map(of).collect()
     }
 }

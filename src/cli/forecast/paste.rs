@@ -17,8 +17,16 @@ use crate::tape::AcceptanceRule;
 pub(super) enum Paste {
     /// --speculative-config of vLLM, with K by batch size if there are several batches
     Vllm,
+    /// --speculative-config of vLLM with which it accepts as forecast, without a draft
+    VllmSynthetic,
+    /// Options of SGLang's server
+    Sglang,
     /// Options of llama.cpp's server
     LlamaCpp,
+    /// Options of AIConfigurator
+    Aiconfigurator,
+    /// Options of Dynamo's mocker
+    DynamoMocker,
     /// speculation_profile.json, with intervals
     Profile,
     /// An experiment that measures the forecast here
@@ -26,6 +34,11 @@ pub(super) enum Paste {
 }
 
 impl Paste {
+    /// Whether its settings are a line, not a file.
+    pub(super) fn is_short(self) -> bool {
+        !matches!(self, Self::Profile | Self::Experiment)
+    }
+
     /// The settings to paste.
     ///
     /// # Errors
@@ -36,6 +49,10 @@ impl Paste {
         let cell = best(chains, 0).context("there is no forecast of chains")?;
         Ok(match self {
             Self::Vllm => serde_json::to_string(&vllm(found, cell)?)? + "\n",
+            Self::VllmSynthetic => serde_json::to_string(&synthetic(cell))? + "\n",
+            Self::Sglang => sglang(found, cell)?,
+            Self::Aiconfigurator => aiconfigurator(found)?,
+            Self::DynamoMocker => dynamo_mocker(found)?,
             Self::LlamaCpp => llama_cpp(found, cell)?,
             Self::Profile => serde_json::to_string_pretty(&profile(found, cell))? + "\n",
             Self::Experiment => experiment(found, cell)?,
@@ -109,17 +126,72 @@ fn llama_cpp(found: &Forecasts, cell: &ForecastCell) -> Result<String> {
     Ok(format!("--model-draft {model} --draft-max {k} --draft-min {k} --draft-p-min 0\n"))
 }
 
+fn sglang(found: &Forecasts, cell: &ForecastCell) -> Result<String> {
+    let (name, model) = drafter(found, cell);
+    let k = cell.config.k;
+    Ok(match name {
+        MODEL => format!(
+            "--speculative-algorithm STANDALONE --speculative-draft-model-path {model} \
+             --speculative-num-steps {k} --speculative-eagle-topk 1 \
+             --speculative-num-draft-tokens {}\n",
+            k + 1
+        ),
+        "prompt_lookup" => {
+            format!("--speculative-algorithm NGRAM --speculative-num-draft-tokens {}\n", k + 1)
+        }
+        other => bail!("SGLang has no drafter like \"{other}\""),
+    })
+}
+
+/// The largest K that AIConfigurator and Dynamo's mocker take.
+const MOST_NEXTN: usize = 5;
+
+/// The best chains that both programs can describe.
+fn short_chains(found: &Forecasts) -> Result<&ForecastCell> {
+    let chains = found.cells.iter().filter(|cell| cell.config.tree.is_none());
+    best(chains.filter(|cell| cell.config.k <= MOST_NEXTN), 0)
+        .context("there is no forecast of chains")
+}
+
+fn aiconfigurator(found: &Forecasts) -> Result<String> {
+    let cell = short_chains(found)?;
+    // Its count is without the token that every round emits.
+    let accepted = cell.block_efficiency().value().unwrap_or(1.0) - 1.0;
+    Ok(format!("--nextn {} --nextn-accepted {accepted:.4}\n", cell.config.k))
+}
+
+fn dynamo_mocker(found: &Forecasts) -> Result<String> {
+    let cell = short_chains(found)?;
+    let rates = cell.survival().into_iter().map(|rate| rate.value().unwrap_or(0.0));
+    let rates = rates.map(|rate| format!("{rate:.4}")).collect::<Vec<_>>();
+    Ok(format!("--aic-nextn {} --aic-nextn-accept-rates {}\n", cell.config.k, rates.join(",")))
+}
+
+/// Settings with which vLLM ignores its models, for tests of load.
+fn synthetic(cell: &ForecastCell) -> Value {
+    json!({
+        "num_speculative_tokens": cell.config.k,
+        "rejection_sample_method": "synthetic",
+        "synthetic_acceptance_rates": marginal(&cell.survival()),
+    })
+}
+
+/// By position: the probability that a draft is accepted up to there.
+fn marginal(survival: &[Ratio]) -> Vec<f64> {
+    let mut product = 1.0;
+    let next = survival.iter().map(|ratio| {
+        product *= ratio.value().unwrap_or(0.0);
+        product
+    });
+    next.collect()
+}
+
 /// The published schema 1.0, and the intervals of its rates.
 fn profile(found: &Forecasts, cell: &ForecastCell) -> Value {
     let survival = cell.survival();
     let value = |ratio: &Ratio| ratio.value();
     let interval = |ratio: &Ratio| ratio.interval().map(|interval| [interval.lo, interval.hi]);
-    let mut product = 1.0;
-    let marginal = survival.iter().map(|ratio| {
-        product *= ratio.value().unwrap_or(0.0);
-        product
-    });
-    let marginal = marginal.collect::<Vec<_>>();
+    let marginal = marginal(&survival);
     let by_k = found
         .cells
         .iter()

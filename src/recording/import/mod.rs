@@ -22,7 +22,7 @@ use self::drafts::{append_drafts, append_rounds};
 pub use self::logged::RequestRounds;
 use self::logged::{LoggedLine, LoggedSequence, exchange};
 use self::own_run::LoggedRun;
-pub use self::requests::read_requests;
+pub use self::requests::{read_requests, request_rounds};
 use self::spelling::Spellings;
 use super::header;
 use super::tape_file::TapeFile;

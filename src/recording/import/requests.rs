@@ -34,7 +34,7 @@ pub fn read_requests(path: &Path) -> Result<Vec<RequestRounds>> {
     }
     let mut requests = Vec::new();
     for (place, line) in lines(path)? {
-        let Some(found) = request(&line).with_context(|| place.clone())? else {
+        let Some(found) = request_rounds(&line).with_context(|| place.clone())? else {
             bail!(
                 "{place}: it has no rounds: neither per_step_accepted nor acceptance_histogram, \
                  spec_verify_ct (SGLang), avg_decoded_tokens_per_iter (TensorRT-LLM) or \
@@ -57,8 +57,11 @@ fn is_tape(path: &Path) -> Result<bool> {
     Ok(first.starts_with(b"{\"tape\":") || first.starts_with(b"PAR1"))
 }
 
-/// The rounds of a record; `None` if it has none.
-fn request(line: &Value) -> Result<Option<RequestRounds>> {
+/// The rounds of a record, or of a response; `None` if it has none.
+///
+/// # Errors
+/// If its numbers contradict each other.
+pub fn request_rounds(line: &Value) -> Result<Option<RequestRounds>> {
     let (asked, response) = exchange(line);
     let usage = |name: &str| count(response.get("usage").and_then(|usage| usage.get(name)));
     let vllm = response.get("metrics").and_then(|all| all.get("speculative_decoding"));

@@ -1,5 +1,7 @@
 //! `specdec bench`: times passes on this machine.
 
+mod served;
+
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 
+use self::served::ServedArgs;
 use super::models::{open_pair, start_threads};
 use super::options::{ModelArgs, count};
 use super::output::{self, shown};
@@ -26,6 +29,7 @@ Examples:
   specdec bench
   specdec bench --dtype bf16 --csv passes.csv --figure passes.svg
   specdec bench --shape 110m --draft-shape 15m --dtype q8_0 --threads 2
+  specdec bench --plain-url http://localhost:8000 --url http://localhost:8001 --costs costs.csv
 
 T(m) is the time of a pass of m rows; its first row is the last of 64 (--context) context tokens.
 Memory bandwidth is measured in turns with the passes, by reading as many bytes as a pass of one
@@ -37,7 +41,7 @@ pub(super) struct BenchArgs {
     #[command(flatten)]
     models: ModelArgs,
     /// Measure random weights of this shape instead of a model: 15m, 110m or 1.1b
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["target", "draft"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["target", "draft", "served"])]
     shape: Option<String>,
     /// With --shape, the shape of the draft model
     #[arg(long, value_name = "NAME", requires = "shape")]
@@ -48,7 +52,7 @@ pub(super) struct BenchArgs {
     /// Time budget for the passes; at least seven samples of each are taken
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     seconds: u64,
-    /// Write the timings as CSV, one line per number of rows
+    /// Write the timings as CSV, one line per number of rows, or per repetition with --url
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Write what passes cost at several lengths of context, for `specdec forecast --costs`
@@ -56,23 +60,25 @@ pub(super) struct BenchArgs {
     costs: Option<PathBuf>,
     /// Those lengths, separated by commas
     #[arg(long, value_name = "TOKENS,…", value_delimiter = ',', requires = "costs",
-        default_value = "64,128,256", value_parser = count)]
+        conflicts_with = "served", default_value = "64,128,256", value_parser = count)]
     contexts: Vec<usize>,
     /// How many sequences a pass has, each with a cache of its own, separated by commas
     #[arg(long, value_name = "SEQUENCES,…", value_delimiter = ',', requires = "costs",
-        default_value = "1", value_parser = count)]
+        conflicts_with = "served", default_value = "1", value_parser = count)]
     batch: Vec<usize>,
     /// Time batches whose sequences share their contexts, too
-    #[arg(long, requires = "costs")]
+    #[arg(long, requires = "costs", conflicts_with = "served")]
     shared: bool,
     /// Draw T(m) and the best speedups; FILE must end in .svg
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "served")]
     figure: Option<PathBuf>,
     /// Take single samples on request, to alternate with other programs. Each line of standard
     /// input gets a line of JSON: pass M BATCH shared, prefill N, score N, read, beams B STEPS,
     /// logits M, logits-after TOKEN ..., quit
-    #[arg(long, conflicts_with_all = ["csv", "figure", "costs", "draft_shape"])]
+    #[arg(long, conflicts_with_all = ["csv", "figure", "costs", "draft_shape", "served"])]
     interactive: bool,
+    #[command(flatten)]
+    served: ServedArgs,
 }
 
 pub(super) fn run(args: &BenchArgs) -> Result<()> {
@@ -80,6 +86,10 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
         && file.extension().is_none_or(|e| e != "svg")
     {
         bail!("--figure {}: the name must end in .svg", file.display());
+    }
+    if args.served.are_given() {
+        let budget = Duration::from_secs(args.seconds);
+        return args.served.run(budget, args.csv.as_deref(), args.costs.as_deref());
     }
     let (target, draft) = models(args)?;
     if args.interactive {

@@ -1,0 +1,89 @@
+//! A completion whose chunks are timed.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::gather::http::HttpServer;
+use crate::recording::request_rounds;
+
+/// Chunks that arrive within this share of the mean interval are of one round, if a server does not
+/// report its rounds.
+const ONE_ROUND: f64 = 0.2;
+
+/// A completion, seen from outside.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct TimedCompletion {
+    /// Tokens of the prompt, and of the completion, by the server's count.
+    pub(super) prompt: usize,
+    pub(super) tokens: usize,
+    /// Arrivals of chunks with text, in ms after the request.
+    pub(super) arrivals: Vec<f64>,
+    /// Rounds, by the server's count or by the arrivals.
+    pub(super) rounds: f64,
+    /// Drafted tokens in all rounds; none if the server does not report them.
+    pub(super) drafted: Option<f64>,
+    /// The most tokens that a round drafted.
+    pub(super) most: usize,
+}
+
+/// The request for a completion of exactly `tokens` tokens, where the server allows that.
+pub(super) fn body(server: &HttpServer, prompt: &str, tokens: usize, temperature: f64) -> Value {
+    json!({
+        "model": server.model,
+        "prompt": prompt,
+        "max_tokens": tokens,
+        "temperature": temperature,
+        "ignore_eos": true,
+        "stream": true,
+        "stream_options": {"include_usage": true},
+    })
+}
+
+/// Sends a request. `arrivals` count from `begun`.
+pub(super) fn timed(server: &HttpServer, body: &Value, begun: Instant) -> Result<TimedCompletion> {
+    let (mut arrivals, mut whole) = (Vec::new(), Value::Null);
+    server.stream("/v1/completions", body, |event| {
+        if has_text(&event) {
+            arrivals.push(begun.elapsed().as_secs_f64() * 1e3);
+        }
+        merge(&mut whole, event);
+        Ok(())
+    })?;
+    let count = |name: &str| whole["usage"][name].as_u64().map(|count| count as usize);
+    let counted = count("prompt_tokens").zip(count("completion_tokens"));
+    let (prompt, tokens) = counted.filter(|_| !arrivals.is_empty()).context(
+        "its stream has no text, or no \"usage\" with prompt_tokens and completion_tokens",
+    )?;
+    let known = request_rounds(&whole)?;
+    let drafted = known.as_ref().and_then(|known| match known.drafted_known {
+        true => Some(known.steps.iter().map(|step| step.drafted).sum::<usize>() as f64),
+        false => whole["timings"]["draft_n"].as_f64(),
+    });
+    let rounds = known.as_ref().map_or_else(|| bursts(&arrivals), |known| known.rounds as f64);
+    let steps = known.iter().flat_map(|known| &known.steps).map(|step| step.drafted).max();
+    let most = steps.or(drafted.map(|drafted| (drafted / rounds).ceil() as usize));
+    Ok(TimedCompletion { prompt, tokens, arrivals, rounds, drafted, most: most.unwrap_or(0) })
+}
+
+fn has_text(event: &Value) -> bool {
+    let Some(choice) = event["choices"].get(0) else { return false };
+    let text = choice["text"].as_str().is_some_and(|text| !text.is_empty());
+    text || choice["token_ids"].as_array().is_some_and(|tokens| !tokens.is_empty())
+}
+
+/// Keeps the last value of each field that is not null.
+fn merge(whole: &mut Value, event: Value) {
+    let Value::Object(event) = event else { return };
+    for (key, value) in event.into_iter().filter(|(_, value)| !value.is_null()) {
+        whole[key] = value;
+    }
+}
+
+/// The number of rounds by the arrivals of chunks.
+fn bursts(arrivals: &[f64]) -> f64 {
+    let gaps = arrivals.windows(2).map(|two| two[1] - two[0]);
+    let mean = gaps.clone().sum::<f64>() / gaps.len().max(1) as f64;
+    1.0 + gaps.filter(|gap| *gap > ONE_ROUND * mean).count() as f64
+}

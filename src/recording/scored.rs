@@ -1,0 +1,46 @@
+//! Completions of other programs as a tape that models have scored.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::header;
+use super::score::{MODEL, Scoring, canonical};
+use super::tape_file::TapeFile;
+use crate::draft::Tools;
+use crate::model::LanguageModel;
+use crate::sampling::Sampler;
+use crate::shown;
+use crate::tape::{Tape, TapeDrafter, TapeLine, TapeModel, Teacher, log_probs};
+
+/// Writes completions on a new tape with log p of the target and, if there is a draft model, its log
+/// q.
+///
+/// # Errors
+/// If the tape exists, a model fails, or the target cannot draw a token.
+pub fn write_scored(
+    to: &Path,
+    completions: &Tape,
+    target: &dyn LanguageModel,
+    draft: Option<&dyn LanguageModel>,
+) -> Result<()> {
+    let named = |model: &dyn LanguageModel| TapeModel::new(&model.info().name, model.info());
+    let samplings = completions.header.samplings.clone();
+    let mut file = TapeFile::begin(to, &header("completions", named(target), samplings.clone()))?;
+    let mut teacher = Teacher::new(target)?;
+    for sequence in &completions.sequences {
+        let place =
+            || format!("prompt {}, repeat {}", shown::line(&sequence.prompt), sequence.repeat);
+        let sampler = Sampler::new(samplings[sequence.sampling])?;
+        let sampler = sampler.on(teacher.model().for_each_row());
+        let log_p = log_probs(&mut teacher, &sampler, sequence).with_context(place)?;
+        let mut scored = sequence.clone();
+        scored.log_p = Some(log_p);
+        file.append(TapeLine::Sequence(scored)).with_context(place)?;
+    }
+    let Some(draft) = draft else { return Ok(()) };
+    let drafter = TapeDrafter { drafter: MODEL.to_owned(), ..TapeDrafter::default() };
+    let drafter = TapeDrafter { model: Some(named(draft)), ..canonical(drafter)? };
+    let tools = Tools { draft: Some(draft), ..Tools::default() };
+    Scoring { drafters: vec![drafter], tools, overlap: false, beliefs: None }.run(&mut file)
+}
