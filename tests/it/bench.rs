@@ -226,9 +226,9 @@ fn terms_of_a_server_are_separated_where_settings_differ() {
     let fit = ServedFit::of(&all).unwrap();
     assert!(fit.unknown.is_empty(), "{:?}", fit.unknown);
     let per_context = fit.round(0.0, 2.0, 600.0).ms - fit.round(0.0, 2.0, 100.0).ms;
-    assert!((per_context - 2.0).abs() < 1e-6, "{per_context}");
     let drafting = fit.draft(2.0).ms;
-    // The pass is curved between the batches, which drafting takes the blame for.
+    // The pass is curved between the batches, which other terms take the blame for.
+    assert!((per_context - 2.0).abs() < 0.01, "{per_context}");
     assert!((drafting / 0.8 - 1.0).abs() < 0.25, "{drafting}");
 
     let one_context = |point: &ServedPoint| point.setting().prompt == 64;

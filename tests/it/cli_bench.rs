@@ -198,8 +198,16 @@ fn an_instruction_set_can_be_forced_and_a_wrong_one_is_refused() {
     assert!(stderr.starts_with("error: ") && stderr.contains("SPECDEC_ISA=sse2"), "{stderr}");
 }
 
-/// Two toy servers, one of which drafts three tokens per round. How long their rounds take depends on
-/// other work here; what is counted does not. The samples are kept even if they disagree.
+/// A file with a prompt of letters that toy models know.
+fn letters(folder: &Path) -> String {
+    let prompts = folder.join("prompts.jsonl");
+    fs::write(&prompts, format!("{{\"prompt\": \"{}\"}}\n", "abcdab".repeat(50))).unwrap();
+    prompts.to_str().unwrap().to_owned()
+}
+
+/// Two servers of the embedded pair, one of which drafts three tokens per round. How long their rounds
+/// take depends on other work here; what is counted does not. The samples are kept even if they
+/// disagree.
 ///
 /// Catches: rounds counted as tokens, or the server without drafts as one with them; prompts or
 /// requests of another number.
@@ -207,15 +215,13 @@ fn an_instruction_set_can_be_forced_and_a_wrong_one_is_refused() {
 fn servers_are_timed_by_rounds_in_turns() {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("served.csv").display().to_string();
-    let (plain, drafts) = (TestServer::start(&["--plain"]), TestServer::start(&["-k", "3"]));
+    let start = |method: &[&str]| TestServer::of("embedded-target", method);
+    let (plain, drafts) = (start(&["--plain"]), start(&["-k", "3"]));
     let servers = ["bench", "--plain-url", &plain.url(), "--url", &drafts.url()].map(str::to_owned);
-    let options = "--concurrency 1,3 --prompt-tokens 8,24 -n 32 --seconds 0 --temperature 1 --csv";
-    let prompts = folder.path().join("prompts.jsonl");
-    fs::write(&prompts, format!("{{\"prompt\": \"{}\"}}\n", "abcdab".repeat(50))).unwrap();
-    let more = [&csv, "--prompts", prompts.to_str().unwrap()];
+    let options = "--concurrency 1,3 --prompt-tokens 8,24 -n 64 --seconds 0 --temperature 1 --csv";
     let run = specdec(&servers.iter().map(String::as_str).collect::<Vec<_>>())
         .args(options.split(' '))
-        .args(more)
+        .arg(&csv)
         .output()
         .unwrap();
     let (table, stderr) = (text(&run.stdout), text(&run.stderr));
@@ -231,9 +237,10 @@ fn servers_are_timed_by_rounds_in_turns() {
             for one in own {
                 assert_eq!(one.k, k, "{one:?}");
                 // Only the last round of a completion may draft less.
-                assert!(one.drafted <= k as f64 && one.drafted > 0.8 * k as f64 - 0.01, "{one:?}");
-                // A character is a token of the toy model, and the context grows while it decodes.
-                assert!(one.context > prompt as f64 && one.first_ms > 0.0, "{one:?}");
+                assert!(one.drafted <= k as f64 && one.drafted > 0.7 * k as f64 - 0.01, "{one:?}");
+                // The context grows while it decodes; tokens have different lengths.
+                let grown = one.context - prompt as f64;
+                assert!((8.0..=500.0).contains(&grown) && one.first_ms > 0.0, "{one:?}");
                 let per_round = one.tokens_per_s * one.round_ms / 1e3 / batch as f64;
                 let most = 1.0 + k as f64;
                 assert!((0.9..=most * 1.1).contains(&per_round), "{per_round}: {one:?}");
@@ -256,9 +263,10 @@ fn servers_that_do_not_report_enough_are_refused() {
         refuses(&["bench", "--url", &url, "--concurrency", "1", "--prompt-tokens", "8"], part);
     }
     let server = TestServer::start(&["-k", "2"]);
-    let url = server.url();
+    let (url, folder) = (server.url(), tempfile::tempdir().unwrap());
+    let prompts = letters(folder.path());
     let bench = ["bench", "--url", &url, "--concurrency", "1", "--prompt-tokens", "8"];
-    let bench = [&bench[..], &["-n", "16", "--seconds", "0"]].concat();
+    let bench = [&bench[..], &["-n", "16", "--seconds", "0", "--prompts", &prompts]].concat();
     let run = specdec(&bench).output().unwrap();
     let stderr = text(&run.stderr);
     assert!(

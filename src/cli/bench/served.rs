@@ -184,16 +184,13 @@ impl ServedArgs {
         let catalog = Catalog::near(Path::new("."));
         let shipped = || SHIPPED.map(str::to_owned).to_vec();
         let names = if self.prompts.is_empty() { shipped() } else { self.prompts.clone() };
-        let mut text = String::new();
+        let mut turns = Vec::new();
         for name in names {
             for question in crate::prompt::read(&catalog.prompts(&name)?)? {
-                for turn in &question.asked.turns {
-                    text += turn;
-                    text += "\n\n";
-                }
+                turns.extend(question.asked.turns);
             }
         }
-        Ok(text)
+        Ok(turns.join("\n\n"))
     }
 }
 

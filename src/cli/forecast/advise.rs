@@ -13,7 +13,7 @@ use super::served::ServedCosts;
 use crate::forecasting::{CostSetting, ForecastCell, NearerDraft, best};
 use crate::input::open_stream;
 use crate::shown::{self, count};
-use crate::statistics::{Interval, Ratio, median};
+use crate::statistics::{Interval, MIN_PROMPTS, Ratio, median};
 use crate::tape::AcceptanceRule;
 
 /// The page.
@@ -117,12 +117,11 @@ impl<'f> Advice<'f> {
     /// A value with its interval over prompts and, if they are known, over the errors of times.
     fn widened(&self, ratio: &Ratio, drafts: &[usize], setting: usize) -> (f64, Option<Interval>) {
         let value = ratio.value().unwrap_or_default();
-        let setting = self.found.settings[setting];
-        let widen = |own| match &self.found.served {
-            Some(served) => served.widened(value, own, drafts, setting),
-            None => own,
-        };
-        (value, ratio.interval().map(widen))
+        let Some(served) = &self.found.served else { return (value, ratio.interval()) };
+        // Prompts that all have the same ratio, as plain decoding has, leave only errors of times.
+        let none = (ratio.prompts() >= MIN_PROMPTS).then_some(Interval { lo: value, hi: value });
+        let widen = |own| served.widened(value, own, drafts, self.found.settings[setting]);
+        (value, ratio.interval().or(none).map(widen))
     }
 
     fn exact(&self, text: &mut String) -> Result<()> {
@@ -354,12 +353,12 @@ fn served_assumptions(text: &mut String, served: &ServedCosts) -> Result<()> {
         text,
         "- A row costs the same whether it is a further request's or a further drafted token's."
     )?;
-    if !served.fit.unknown.is_empty() {
-        writeln!(
-            text,
-            "- Not separated from other costs: {}. Forecasts for other drafters contain this one's.",
-            served.fit.unknown.join(", ")
-        )?;
+    let unknown = &served.fit.unknown;
+    if !unknown.is_empty() {
+        writeln!(text, "- Not separated from other costs: {}.", unknown.join(", "))?;
+    }
+    if unknown.contains(&"drafting") {
+        writeln!(text, "- Speeds with other drafters contain the costs of this one.")?;
     }
     Ok(())
 }
