@@ -2,9 +2,11 @@
 //! a committed run.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 
+use flate2::read::GzDecoder;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
@@ -341,4 +343,45 @@ fn scored_tapes_have_the_rounds_that_their_scores_expect() {
     short.add(TapeLine::Drafter(lookup)).unwrap();
     let (_dir, short) = tape_file(&short);
     refuses(&["gate", &short, &short], "drafts up to 3 tokens, not 4");
+}
+
+/// The logs of real servers, each next to that of the same server with another seed or after a
+/// restart, and next to that with a worse draft model.
+/// Catches: a verdict or a number of the document is not that of the committed logs.
+#[test]
+fn trials_on_servers_have_the_documented_verdicts() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/results/16-gate/2026-11-28-amd-epyc-2c");
+    let dir = tempfile::tempdir().unwrap();
+    let unpacked = |name: &str| {
+        let mut log = GzDecoder::new(File::open(format!("{folder}/{name}.jsonl.gz")).unwrap());
+        let file = dir.path().join(name);
+        io::copy(&mut log, &mut File::create(&file).unwrap()).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    for (engine, log, change) in [
+        ("llama.cpp", "again", "another seed"),
+        ("llama.cpp", "worse", "a worse draft model"),
+        ("vllm", "again", "restarted"),
+        ("vllm", "worse", "a worse draft model"),
+    ] {
+        let name = format!("{engine}-{log}");
+        let files = [format!("{engine}-base"), name.clone()].map(|name| unpacked(&name));
+        let json = dir.path().join("gate.json").to_str().unwrap().to_owned();
+        let output = specdec(&["gate", &files[0], &files[1], "--json", &json]).output().unwrap();
+        let committed = fs::read_to_string(format!("{folder}/{name}.md")).unwrap();
+        assert_eq!(text(&output.stdout), committed, "{name}");
+        let found = serde_json::from_str::<Value>(&fs::read_to_string(&json).unwrap()).unwrap();
+        let [before, now] = [0, 1].map(|at| found["tau"][at].as_f64().unwrap());
+        let percent = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
+        let ends = ["ratio_lo", "ratio_hi"].map(|end| found[end].as_f64().map(percent));
+        let interval = match ends {
+            [Some(lo), Some(hi)] => format!(" [{lo}, {hi}]"),
+            _ => String::new(),
+        };
+        let ratio = percent(found["ratio"].as_f64().unwrap());
+        let finding = found["finding"].as_str().unwrap();
+        documented(&format!(
+            "| {engine} | {change} | {before:.3} | {now:.3} | {ratio}{interval} | `{finding}` |"
+        ));
+    }
 }
