@@ -2,6 +2,7 @@
 
 Skipped without torch and transformers (requirements-torch.txt)."""
 
+import csv
 import json
 import shutil
 import subprocess
@@ -57,46 +58,86 @@ PROMPT = np.array([3, 1, 4, 15, 9, 26])
 TOKENS = np.array([5, 35, 8, 9, 7, 9, 32, 38])
 
 
-def test_the_embedded_pair_has_the_tape_of_the_program(tmp_path):
+def program(*args):
     if not PROGRAM.exists():
         pytest.skip(f"needs {PROGRAM}: cargo build --release")
-    ours, theirs = tmp_path / "ours.jsonl", tmp_path / "theirs.jsonl"
-    experiment = tmp_path / "pair"
-    experiment.mkdir()
-    (experiment / "experiment.toml").write_text(
-        'question = "q"\ntarget = "embedded-target"\ndraft = "embedded-draft"\nprompts = "p.jsonl"\n'
-        "max_tokens = 24\n[sweep]\ndrafter = ['model']\nnum_speculative_tokens = [1]\n"
-        "temperature = [0, 0.7, 1]\n"
+    subprocess.run([PROGRAM, *args], check=True, capture_output=True)
+
+
+def experiment(folder, seed, prompts, max_tokens, ks, temperatures):
+    """An experiment of the embedded pair in f32."""
+    folder.mkdir()
+    (folder / "experiment.toml").write_text(
+        'question = "q"\ntarget = "embedded-target"\ndraft = "embedded-draft"\ndtype = "f32"\n'
+        f'draft_dtype = "f32"\nprompts = {prompts}\nmax_tokens = {max_tokens}\nseed = {seed}\n'
+        f"[sweep]\ndrafter = ['model']\nnum_speculative_tokens = {ks}\n"
+        f"temperature = {temperatures}\n"
     )
-    prompts = ["fn main() {", "impl Iterator for", "use std::collections::"]
-    (experiment / "p.jsonl").write_text("".join(json.dumps({"prompt": p}) + "\n" for p in prompts))
+    return folder
 
-    def program(*args):
-        subprocess.run([PROGRAM, *args], check=True, capture_output=True)
 
-    program("tape", "record", experiment, "--out", theirs)
-    program("tape", "score", theirs, "--draft", "embedded-draft", "--draft-dtype", "f32")
-    recorded = lines(theirs)
-    texts = [line["text"] for line in recorded if "text" in line]
-    target, draft = adapters.causal_lm(loaded("target")), adapters.causal_lm(loaded("draft"))
+def transcribed(path, recorded, target, name, draft, **model):
+    """Writes the completions of a tape with log p and log q of models in PyTorch."""
     header = recorded[0]["tape"]
-    with tape.write(ours, target=header["target"], samplings=header["samplings"]) as written:
-        for text in texts:
+    with tape.write(path, target=header["target"], samplings=header["samplings"]) as written:
+        for text in (line["text"] for line in recorded if "text" in line):
             place = {key: text[key] for key in ("prompt", "repeat", "sampling", "max_tokens")}
             both = np.array(text["prompt_tokens"]), np.array(text["tokens"])
-            logits = target(*both, 0)
-            log_p = written.log_probs(*both, logits, sampling=text["sampling"])
+            log_p = written.log_probs(*both, target(*both, 0), sampling=text["sampling"])
             assert log_p == pytest.approx(text["log_p"], abs=SAME)
             written.sequence(*both, log_p, **place)
-        written.score_with(written.drafter("model", model="embedded-draft"), draft, 8)
-    for own, line in zip(lines(ours)[-len(texts) :], recorded[-len(texts) :]):
-        own, line = (
-            [-np.inf if q is None else q for q in each["score"]["log_q"]] for each in (own, line)
-        )
+        written.score_with(written.drafter(name, **model), draft, 8)
+
+
+def test_the_embedded_pair_has_the_tape_of_the_program(tmp_path):
+    ours, theirs = tmp_path / "ours.jsonl", tmp_path / "theirs.jsonl"
+    pair = experiment(tmp_path / "pair", 0, '"p.jsonl"', 24, [1], [0, 0.7, 1])
+    prompts = ["fn main() {", "impl Iterator for", "use std::collections::"]
+    (pair / "p.jsonl").write_text("".join(json.dumps({"prompt": p}) + "\n" for p in prompts))
+    program("tape", "record", pair, "--out", theirs)
+    program("tape", "score", theirs, "--draft", "embedded-draft", "--draft-dtype", "f32")
+    recorded = lines(theirs)
+    target, draft = adapters.causal_lm(loaded("target")), adapters.causal_lm(loaded("draft"))
+    transcribed(ours, recorded, target, "model", draft, model="embedded-draft")
+    scores = [
+        [line["score"] for line in each if "score" in line] for each in (lines(ours), recorded)
+    ]
+    for each in zip(*scores):
+        own, line = ([-np.inf if q is None else q for q in score["log_q"]] for score in each)
         assert own == pytest.approx(line, abs=SAME)
     rules = ["rejection", "traversal", "token_match"]
     found = [specdec.forecast(path, rules=rules)["block_efficiency"] for path in (ours, theirs)]
     assert found[0] == pytest.approx(found[1], rel=1e-5) and found[0].max() > 2
+
+
+def test_a_run_measures_what_the_tape_of_a_torch_model_forecasts(tmp_path):
+    ks, temperatures = [1, 2, 4, 8], [0.7, 1]
+    prompts = '["code", "docs", "edits"]'
+    # Seeds that differ, so that no completion is in both.
+    tape_of, run_of = (
+        experiment(tmp_path / name, seed, prompts, 48, ks, temperatures)
+        for name, seed in (("recorded", 11), ("measured", 12))
+    )
+    program("tape", "record", tape_of, "--out", tmp_path / "recorded.jsonl")
+    program("run", run_of, "--out", tmp_path)
+    (run,) = (tmp_path / "measured").glob("*/manifest.json")
+    target, draft = adapters.causal_lm(loaded("target")), adapters.causal_lm(loaded("draft"))
+    recorded = lines(tmp_path / "recorded.jsonl")
+
+    def inside(name, rows):
+        """For each K and temperature, whether the 99 % interval of forecast / measured holds 1."""
+        path, table = tmp_path / f"{name}.jsonl", tmp_path / f"{name}.csv"
+        transcribed(path, recorded, target, "model", rows)
+        program("forecast", path, "--against", run.parent, "--against-csv", table)
+        with table.open() as rows_of_cells:
+            cells = list(csv.DictReader(rows_of_cells))
+        assert len(cells) == len(ks) * len(temperatures) and cells[0]["prompts"] == "48"
+        return [cell["inside"] for cell in cells]
+
+    # Of eight intervals of 99 %, one may miss by chance.
+    assert inside("right", draft).count("true") >= 7
+    # A draft that is a token late accepts less than the run.
+    assert inside("late", lambda *known: np.roll(draft(*known), 1, axis=0)) == ["false"] * 8
 
 
 def test_first_layers_are_a_model_of_their_own():

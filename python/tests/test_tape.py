@@ -253,3 +253,29 @@ def test_numbers_of_servers_are_those_of_the_tokens():
             tape.prompt_log_probs(response, tokens[:2])
     with pytest.raises(ValueError, match="neither prompt_logprobs .vLLM. nor"):
         tape.prompt_log_probs({"choices": [{"text": "a"}]}, tokens)
+
+
+def test_llama_cpp_returns_the_numbers_of_each_next_token():
+    tokens = [7, 3, 12, 4]
+    bodies = list(tape.llama_cpp_requests(tokens, letter=66))
+    assert [body["prompt"] for body in bodies] == [[7], [7, 3], [7, 3, 12]]
+    for body in bodies:
+        assert (body["n_predict"], body["logit_bias"]) == (1, [[66, 1e4]])
+        assert body["n_probs"] > 10**9 and not body["post_sampling_probs"]
+
+    def response(logs):
+        top = [{"id": token, "token": "?", "logprob": log} for token, log in logs.items()]
+        drawn = {"id": 66, "token": "a", "logprob": -5.0, "top_logprobs": top}
+        return {"content": "a", "completion_probabilities": [drawn]}
+
+    smallest = float(np.finfo(np.float32).min)
+    answers = [{9: -0.1, 3: -1.5}, {12: -0.25, 3: -3.0}, {12: -0.5, 4: smallest}]
+    responses = [response(logs) for logs in answers]
+    assert tape.prompt_log_probs(responses, tokens).tolist() == [-1.5, -0.25, -np.inf]
+    with pytest.raises(ValueError, match="no number for token 2 of the prompt, 9"):
+        tape.prompt_log_probs(responses, [7, 3, 9, 4])
+    with pytest.raises(ValueError, match="has 3 rows and not 4, the number of tokens"):
+        tape.prompt_log_probs(responses[:2], tokens)
+    for broken in ({"content": "a"}, {"completion_probabilities": []}):
+        with pytest.raises(ValueError, match="response 1 has no completion_probabilities with"):
+            tape.prompt_log_probs([responses[0], broken, responses[2]], tokens)

@@ -18,9 +18,9 @@ Examples:
   specdec gate results/my-experiment/2026-01-31-some-cpu-2c results/my-experiment/2026-02-01-some-cpu-2c
 
 A log has a record for each request: responses of vLLM with --per-request-spec-decode-metrics, of
-SGLang, TensorRT-LLM or llama.cpp, records of AIPerf, a results folder, or a tape with logs. The
-output is Markdown. The exit code is 1 if acceptance has dropped, or is suspiciously high.
-docs/gate.md explains the verdict.")]
+SGLang, TensorRT-LLM or llama.cpp, records of AIPerf, or the JSON file of GuideLLM. A results folder
+and a tape with logs or scores are logs, too. The output is Markdown. The exit code is 1 if acceptance
+has dropped, or is suspiciously high. docs/gate.md explains the verdict.")]
 pub(super) struct GateArgs {
     /// The log to compare with
     base: PathBuf,
@@ -35,6 +35,10 @@ pub(super) struct GateArgs {
     /// The rise of tokens per round that is plausible, as a share
     #[arg(long, default_value_t = 0.25, value_name = "SHARE")]
     max_rise: f64,
+    /// K: tokens of a draft for which scored tapes give the expected rounds
+    #[arg(short, long, value_name = "K", default_value_t = 4,
+        value_parser = clap::value_parser!(u16).range(1..=64))]
+    k: u16,
     /// Also write everything as JSON to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -54,7 +58,8 @@ pub(super) fn run(args: &GateArgs) -> Result<()> {
     if !(0.0..=100.0).contains(&max_rise) {
         bail!("--max-rise is {max_rise}: allowed is a number from 0 to 100");
     }
-    let found = gate(&args.base, &args.new, GateLimits { level, max_drop, max_rise })?;
+    let found =
+        gate(&args.base, &args.new, args.k.into(), GateLimits { level, max_drop, max_rise })?;
     if let Some(file) = &args.json {
         write_whole(file, serde_json::to_string_pretty(&found)?.as_bytes())?;
     }

@@ -97,12 +97,12 @@ const SATURATED: (f64, f64) = (0.999, 1000.0);
 /// Logarithms of ratios that differ by no more than this differ by their rounding.
 const NO_SPREAD: f64 = 1e-12;
 
-/// Compares two logs.
+/// Compares two logs; drafts of scored tapes have `k` tokens.
 ///
 /// # Errors
 /// If one cannot be read, or the two have no prompt in common.
-pub fn gate(base: &Path, new: &Path, limits: GateLimits) -> Result<GateVerdict> {
-    GateVerdict::of_requests(&[read_requests(base)?, read_requests(new)?], limits)
+pub fn gate(base: &Path, new: &Path, k: usize, limits: GateLimits) -> Result<GateVerdict> {
+    GateVerdict::of_requests(&[read_requests(base, k)?, read_requests(new, k)?], limits)
 }
 
 impl GateVerdict {

@@ -110,6 +110,6 @@ fn steps_within(own: &RequestRounds, tokens: usize) -> usize {
 fn rounds_within(own: &RequestRounds, tokens: usize) -> f64 {
     match own.ordered {
         true => steps_within(own, tokens) as f64,
-        false => own.rounds as f64 * tokens as f64 / own.tokens as f64,
+        false => own.rounds * tokens as f64 / own.tokens as f64,
     }
 }

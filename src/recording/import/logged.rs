@@ -69,8 +69,8 @@ pub struct RequestRounds {
     pub category: String,
     /// Tokens of the completion.
     pub tokens: usize,
-    /// The number of rounds.
-    pub rounds: usize,
+    /// The number of rounds; expected ones of a scored completion.
+    pub rounds: f64,
     /// The rounds one by one, if they are known.
     pub steps: Vec<LoggedRound>,
     /// Whether the steps are in their order.
@@ -87,7 +87,7 @@ impl RequestRounds {
             group,
             category: log.category,
             tokens: log.tokens,
-            rounds: log.rounds.len(),
+            rounds: log.rounds.len() as f64,
             steps: log.rounds,
             ordered: !log.unordered,
             drafted_known: true,

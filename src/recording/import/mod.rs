@@ -2,12 +2,14 @@
 
 mod acceptance;
 mod drafts;
+mod guidellm;
 mod llama_cpp;
 mod logged;
 mod openai;
 mod own_run;
 mod requests;
 mod rounds;
+mod scored;
 mod sglang;
 mod specbench;
 mod spelling;

@@ -8,23 +8,24 @@ use serde_json::Value;
 
 use super::logged::{LoggedRounds, RequestRounds, count, exchange, ids, text};
 use super::rounds::rounds;
-use super::{acceptance, lines, named, own_run};
+use super::{acceptance, guidellm, lines, named, own_run, scored};
 use crate::input::open_stream;
 use crate::recording::read_tape_file;
 
-/// The requests of a results folder, a tape with logs, or a log with JSON values: records of vLLM,
-/// SGLang, TensorRT-LLM, llama.cpp, AIPerf, and those of the same shapes.
+/// The requests of a results folder, a tape with logs or scores, or a log with JSON values: records
+/// of vLLM, SGLang, TensorRT-LLM, llama.cpp, AIPerf, GuideLLM, and those of the same shapes. Drafts
+/// of scores have `k` tokens.
 ///
 /// # Errors
 /// If the file cannot be read, or a value has no rounds; names the line.
-pub fn read_requests(path: &Path) -> Result<Vec<RequestRounds>> {
+pub fn read_requests(path: &Path, k: usize) -> Result<Vec<RequestRounds>> {
     if path.is_dir() {
         return own_run::read_logs(path);
     }
     if is_tape(path)? {
         let tape = read_tape_file(path)?;
         if tape.logs.is_empty() {
-            bail!("{} holds no rounds: only a tape with logs does", path.display());
+            return scored::requests(&tape, k).with_context(|| path.display().to_string());
         }
         return Ok(tape
             .logs
@@ -34,14 +35,15 @@ pub fn read_requests(path: &Path) -> Result<Vec<RequestRounds>> {
     }
     let mut requests = Vec::new();
     for (place, line) in lines(path)? {
-        let Some(found) = request_rounds(&line).with_context(|| place.clone())? else {
-            bail!(
-                "{place}: it has no rounds: neither per_step_accepted nor acceptance_histogram, \
-                 spec_verify_ct (SGLang), avg_decoded_tokens_per_iter (TensorRT-LLM) or \
-                 timings.draft_n (llama.cpp)"
-            );
+        let Some(benchmarked) = guidellm::requests(&line) else {
+            requests.push(request(&line).with_context(|| place)?);
+            continue;
         };
-        requests.push(found);
+        for own in benchmarked.with_context(|| path.display().to_string())? {
+            let place = || format!("{}, {}", path.display(), own.place);
+            let found = request(&own.exchange).with_context(place)?;
+            requests.push(RequestRounds { group: own.benchmark, ..found });
+        }
     }
     if requests.is_empty() {
         bail!("{} is empty", path.display());
@@ -55,6 +57,14 @@ fn is_tape(path: &Path) -> Result<bool> {
     let file = open_stream(path).with_context(cannot)?;
     file.take(16).read_to_end(&mut first).with_context(cannot)?;
     Ok(first.starts_with(b"{\"tape\":") || first.starts_with(b"PAR1"))
+}
+
+/// The rounds of a record, which must have some.
+fn request(line: &Value) -> Result<RequestRounds> {
+    request_rounds(line)?.context(
+        "it has no rounds: neither per_step_accepted nor acceptance_histogram, spec_verify_ct \
+         (SGLang), avg_decoded_tokens_per_iter (TensorRT-LLM) or timings.draft_n (llama.cpp)",
+    )
 }
 
 /// The rounds of a record, or of a response; `None` if it has none.
@@ -73,7 +83,9 @@ pub fn request_rounds(line: &Value) -> Result<Option<RequestRounds>> {
     let mut own = match found {
         Some(found) => of_steps(found),
         None => match sums(response) {
-            Some([tokens, rounds]) => RequestRounds { tokens, rounds, ..Default::default() },
+            Some([tokens, rounds]) => {
+                RequestRounds { tokens, rounds: rounds as f64, ..Default::default() }
+            }
             None => return Ok(None),
         },
     };
@@ -84,7 +96,7 @@ pub fn request_rounds(line: &Value) -> Result<Option<RequestRounds>> {
     // Every round emits its accepted tokens and one more.
     let emitted = own.steps.iter().map(|step| step.accepted + 1).sum::<usize>();
     own.tokens = stated.filter(|tokens| *tokens > 0).unwrap_or(own.tokens.max(emitted));
-    if own.rounds == 0 || own.tokens == 0 {
+    if own.rounds == 0.0 || own.tokens == 0 {
         bail!("it has {} rounds and {} tokens", own.rounds, own.tokens);
     }
     own.prompt = prompt(asked, response, line)?;
@@ -95,7 +107,7 @@ pub fn request_rounds(line: &Value) -> Result<Option<RequestRounds>> {
 fn of_steps(found: LoggedRounds) -> RequestRounds {
     RequestRounds {
         tokens: found.tokens,
-        rounds: found.rounds.len(),
+        rounds: found.rounds.len() as f64,
         ordered: !found.unordered,
         drafted_known: found.drafted_known,
         steps: found.rounds,
