@@ -164,7 +164,6 @@ fn the_advice_says_which_k_pays_at_which_load() {
     assert!(page.contains(sentence), "{page}");
     fs::write(audit, "{}").unwrap();
     refuses(&[&forecast[..], &["--audit", audit]].concat(), "it has no \"verdicts\"");
-    refuses(&["forecast", &file, "--advise"], "--costs");
 }
 
 /// All tokens but the first one repeat the one before.

@@ -47,7 +47,7 @@ pub struct ServedFit {
 }
 
 /// A mean round: drafted tokens, batch and context.
-type Place = [f64; 3];
+type MeanRound = [f64; 3];
 
 impl ServedFit {
     /// Fits the costs to the mean round of each setting, so that relative errors count alike.
@@ -196,7 +196,7 @@ impl ServedFit {
 }
 
 /// The columns of a round: the weights of the knots, and the other terms that are on.
-fn terms(knots: &[f64], on: [bool; 3], [drafted, batch, context]: Place) -> Vec<f64> {
+fn terms(knots: &[f64], on: [bool; 3], [drafted, batch, context]: MeanRound) -> Vec<f64> {
     let mut columns = weights(knots, batch * (1.0 + drafted));
     let others = [batch * context, drafted, drafted * batch];
     columns.extend(others.iter().zip(on).map(|(x, on)| if on { *x } else { 0.0 }));
@@ -246,7 +246,7 @@ fn spread(points: &[ServedPoint]) -> bool {
     most > 1.5 * least
 }
 
-fn mean_round(point: &ServedPoint) -> Place {
+fn mean_round(point: &ServedPoint) -> MeanRound {
     let batch = point.setting().batch as f64;
     [point.mean(|one| one.drafted), batch, point.mean(|one| one.context)]
 }

@@ -25,7 +25,7 @@ pub(super) struct Advice<'f> {
 }
 
 /// A drafter's best chains at a setting of costs.
-struct Choice<'f> {
+struct BestChains<'f> {
     cell: &'f ForecastCell,
     setting: usize,
 }
@@ -74,9 +74,9 @@ impl<'f> Advice<'f> {
         self.found.cells.iter().filter(own)
     }
 
-    fn choice(&self, sampling: usize, setting: usize) -> Option<Choice<'f>> {
+    fn choice(&self, sampling: usize, setting: usize) -> Option<BestChains<'f>> {
         let cell = best(self.chains(sampling), setting)?;
-        Some(Choice { cell, setting })
+        Some(BestChains { cell, setting })
     }
 
     /// Which K at which load, in a sentence.
@@ -104,12 +104,12 @@ impl<'f> Advice<'f> {
     }
 
     /// Whether drafts are faster than plain decoding; `None` if the interval holds 1.
-    fn pays(&self, choice: &Choice<'_>) -> Option<bool> {
+    fn pays(&self, choice: &BestChains<'_>) -> Option<bool> {
         let interval = self.speedup(choice)?.1?;
         (interval.lo > 1.0 || interval.hi < 1.0).then_some(interval.lo > 1.0)
     }
 
-    fn speedup(&self, choice: &Choice<'_>) -> Option<(f64, Option<Interval>)> {
+    fn speedup(&self, choice: &BestChains<'_>) -> Option<(f64, Option<Interval>)> {
         let k = choice.cell.config.k;
         Some(self.widened(&choice.cell.speedup(choice.setting)?, &[0, k], choice.setting))
     }
@@ -270,7 +270,7 @@ impl<'f> Advice<'f> {
             for drafter in 0..self.found.tape.drafters.len() {
                 let own = self.chains(sampling).filter(|cell| cell.config.drafter == drafter);
                 let Some(cell) = best(own, 0) else { continue };
-                let choice = Choice { cell, setting: 0 };
+                let choice = BestChains { cell, setting: 0 };
                 writeln!(
                     text,
                     "| {} | {} | {} | {} | {} |",

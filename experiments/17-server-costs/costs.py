@@ -1,6 +1,6 @@
 """Are the costs that `specdec bench --url` fits from outside those of the rounds inside the server?
 
-    python experiments/16-server-costs/costs.py OUT
+    python experiments/17-server-costs/costs.py OUT
 
 `specdec serve` counts the time of its rounds by the number of requests that share them. The script
 serves the embedded pair plainly and with K = 2 and 4, times it from outside, reads the counters
