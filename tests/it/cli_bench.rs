@@ -273,7 +273,6 @@ fn servers_that_do_not_report_enough_are_refused() {
         stderr.contains("no setting decodes plainly") || stderr.contains("settings disagree"),
         "{stderr}"
     );
-    refuses(&[&bench[..], &["--draft-lengths", "0,2"]].concat(), "speculative.n_max");
     refuses(&[&bench[..], &["-k", "2,4"]].concat(), "-k has 2 lengths");
     for (option, value, part) in [
         ("--concurrency", "0", "from 1 to 256"),

@@ -33,11 +33,6 @@ pub(super) struct ServedArgs {
     /// The lengths of drafts, one per --url, of servers that do not report them
     #[arg(short, value_name = "N,…", value_delimiter = ',', requires = "url", value_parser = count)]
     k: Vec<usize>,
-    /// Let each request choose the length of its drafts from these, by llama.cpp's
-    /// speculative.n_max; with 0 among them no other server is needed
-    #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "url",
-        conflicts_with = "k", value_parser = count)]
-    draft_lengths: Vec<usize>,
     /// Read the results of an earlier benchmark, also of `vllm bench serve`, GuideLLM or AIPerf;
     /// repeatable
     #[arg(long, value_name = "FILE", group = "served")]
@@ -161,18 +156,11 @@ impl ServedArgs {
 
     #[cfg(feature = "serve")]
     fn servers(&self) -> Vec<BenchedServer> {
-        let plain = |url: &String| BenchedServer { url: url.clone(), k: Some(0), asks_for: None };
-        let mut servers = self.plain_url.iter().map(plain).collect::<Vec<_>>();
-        for (at, url) in self.url.iter().enumerate() {
-            let named =
-                BenchedServer { url: url.clone(), k: self.k.get(at).copied(), asks_for: None };
-            let asking = |&k: &usize| BenchedServer { asks_for: Some(k), ..named.clone() };
-            match self.draft_lengths.is_empty() {
-                true => servers.push(named),
-                false => servers.extend(self.draft_lengths.iter().map(asking)),
-            }
-        }
-        servers
+        let plain = |url: &String| BenchedServer { url: url.clone(), k: Some(0) };
+        let named = self.url.iter().enumerate();
+        let named =
+            named.map(|(at, url)| BenchedServer { url: url.clone(), k: self.k.get(at).copied() });
+        self.plain_url.iter().map(plain).chain(named).collect()
     }
 
     /// The text that prompts are cut from.
