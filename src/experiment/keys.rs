@@ -83,6 +83,13 @@ pub(super) const KEYS: &[Key] = &[
         "all",
         "number of prompts that the seed chooses from each category, before the limit",
     ),
+    optional(
+        "input_tokens",
+        10_000_000,
+        "all of each prompt",
+        "length of all prompts in tokens: longer ones are cut to their first tokens, shorter ones \
+         left out; not with `chat`",
+    ),
     key(
         "on_long_prompt",
         KeyKind::Name(|| vec!["error", "skip", "truncate"]),

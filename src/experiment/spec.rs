@@ -27,6 +27,8 @@ pub struct Spec {
     pub prompts_limit: Option<usize>,
     /// How many prompts are chosen from each category; all by default.
     pub prompts_per_category: Option<usize>,
+    /// The length of all prompts in tokens; by default, each has its own.
+    pub input_tokens: Option<usize>,
     /// How to handle prompts that do not fit the context.
     #[serde(default)]
     pub on_long_prompt: LongPrompt,

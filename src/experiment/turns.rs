@@ -52,6 +52,12 @@ impl<'a> Script<'a> {
                  with: allowed with chat = true is \"error\" or \"skip\""
             );
         }
+        if spec.chat && spec.input_tokens.is_some() {
+            bail!(
+                "\"input_tokens\" would cut off what the chat template ends with: leave it out, or \
+                 chat = true"
+            );
+        }
         let today =
             spec.chat_date.as_deref().map(str::parse).transpose().context("\"chat_date\"")?;
         Ok(Self { spec, material, today })
@@ -74,9 +80,10 @@ impl<'a> Script<'a> {
     /// If it cannot be encoded, or only as a conversation.
     pub(super) fn encode_first(&self, question: &Question) -> Result<Vec<Token>, Error> {
         if self.spec.chat {
-            return self.encode(&question.asked, self.opening(question));
+            return self.encode(&question.asked, self.opening(question)?);
         }
-        self.material.codec.encode(question.asked.alone()?)
+        let Material { codec, target, .. } = self.material;
+        question.asked.encode_alone(target.vocab, |text| codec.encode(text))
     }
 
     /// What the tokenizer puts before every text.
@@ -85,7 +92,7 @@ impl<'a> Script<'a> {
     }
 
     /// The messages up to the first turn.
-    fn opening(&self, question: &Question) -> Vec<ChatMessage> {
+    fn opening(&self, question: &Question) -> Result<Vec<ChatMessage>, Error> {
         question.asked.messages(self.spec.system.as_deref())
     }
 
@@ -116,7 +123,7 @@ impl<'a> Script<'a> {
         let firsts = firsts.zip(std::mem::take(&mut chosen.tokens));
         let (mut counts, mut long) = (BTreeMap::new(), Vec::new());
         for (question, (prompt, mut tokens)) in questions.zip(firsts) {
-            let mut messages = self.opening(question);
+            let mut messages = self.opening(question)?;
             chosen.prompts.push(prompt);
             chosen.tokens.push(tokens.clone());
             for (number, turn) in (2..).zip(&question.asked.turns[1..turns(question)]) {

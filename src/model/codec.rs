@@ -78,6 +78,14 @@ pub trait Codec: std::fmt::Debug + Send + Sync {
     /// If a token is unknown.
     fn decode(&self, tokens: &[Token]) -> Result<String, Error>;
 
+    /// The text of tokens with the names of special ones, which [`Self::decode`] leaves out.
+    ///
+    /// # Errors
+    /// As [`Self::decode`].
+    fn decode_all(&self, tokens: &[Token]) -> Result<String, Error> {
+        self.decode(tokens)
+    }
+
     /// How one token is shown in a table, special tokens included.
     fn token_label(&self, token: Token) -> String;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use specdec::model::{ChatMessage, Conversation, Role, Settings, Source, load};
 use specdec::rows::GenerationRow;
 
-use crate::cli_support::{json as output, refuses};
+use crate::cli_support::{json as output, refuses, stdout};
 use crate::experiment_support::rows;
 use crate::run_support::{specdec, succeed};
 
@@ -142,6 +142,11 @@ fn an_experiment_runs_turns_after_the_answers_of_the_model() {
     )
     .unwrap();
     let path = home.join("talk");
+    // What the template and the tokenizer add is shown, too.
+    let seen = stdout(&["plan", path.to_str().unwrap(), "--show", "1"]);
+    let (_, seen) = seen.split_once("\n\nprompt 81 (w), ").unwrap();
+    let wanted = "tokens:\n| <|bos|>system: Write Rust.\n| user: fn main() {\n| assistant:\n";
+    assert_eq!(seen.split_once(' ').unwrap().1, wanted);
     succeed(
         specdec(&["run", path.to_str().unwrap(), "--out", out.to_str().unwrap()]).output().unwrap(),
     );

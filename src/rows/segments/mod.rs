@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-pub use self::read::READS_DAMAGED;
-pub(crate) use self::read::{caught, each_packed, each_packed_place, first_packed, salvage};
+pub(crate) use self::read::{each_packed, each_packed_place, first_packed, salvage};
 pub(crate) use self::write::SegmentWriter;
 use super::file::RawRow;
 
