@@ -7,6 +7,7 @@ mod batches;
 mod beams;
 mod best;
 mod brief;
+mod by_category;
 mod check;
 mod contents;
 mod contrasts;
@@ -46,6 +47,7 @@ use anyhow::Result;
 use crate::output::write_whole;
 
 pub use brief::Brief;
+pub use by_category::write_by_category;
 pub use intact::{FolderCheck, check};
 pub use load::load;
 pub use reached::Reached;
