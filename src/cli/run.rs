@@ -169,14 +169,22 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     output::write(&text)
 }
 
-/// The first `most` prompts as the model sees them, each line of them after a bar.
-fn seen(frozen: &Frozen, codec: &dyn Codec, most: usize) -> Result<String> {
+/// The first `most` prompts as the model sees them, each line of them after a bar; with every set of
+/// arguments of the chat template.
+fn seen(
+    Frozen { plan, prompts, tokens }: &Frozen,
+    codec: &dyn Codec,
+    most: usize,
+) -> Result<String> {
     let mut text = String::new();
-    for (prompt, tokens) in frozen.prompts.iter().zip(&frozen.tokens).take(most) {
-        let (id, category) = (shown::line(&prompt.id), shown::line(&prompt.category));
-        writeln!(text, "\nprompt {id} ({category}), {}:", count(tokens.len(), "token"))?;
-        for line in shown::lines(&codec.decode_all(tokens)?).split('\n') {
-            writeln!(text, "| {line}")?;
+    for (arguments, tokens) in plan.arguments().into_iter().zip(tokens.chunks(prompts.len())) {
+        let with = if arguments.is_empty() { String::new() } else { format!(" with {arguments}") };
+        for (prompt, tokens) in prompts.iter().zip(tokens).take(most) {
+            let named = format!("prompt {} ({}){with}", prompt.id, prompt.category);
+            writeln!(text, "\n{}, {}:", shown::line(&named), count(tokens.len(), "token"))?;
+            for line in shown::lines(&codec.decode_all(tokens)?).split('\n') {
+                writeln!(text, "| {line}")?;
+            }
         }
     }
     Ok(text)

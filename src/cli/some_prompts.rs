@@ -97,5 +97,5 @@ fn encoded(question: &Question, target: &Loaded, chat: bool) -> Result<Vec<Token
         return Ok(asked.encode_alone(target.model.info().vocab, |text| codec.encode(text))?);
     }
     let (messages, tools) = (asked.messages(None)?, asked.tools.clone());
-    Ok(codec.encode_chat(&Conversation { messages, tools, today: None })?)
+    Ok(codec.encode_chat(&Conversation { messages, tools, ..Conversation::default() })?)
 }

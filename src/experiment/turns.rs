@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use super::arguments::ChatArguments;
 use super::choice::{Chosen, Room, too_long};
 use super::material::Material;
 use super::progress::RunProgress;
@@ -28,6 +29,7 @@ use crate::sampling::SamplingParams;
 pub(super) struct Script<'a> {
     spec: &'a Spec,
     material: &'a Material<'a>,
+    arguments: &'a ChatArguments,
     today: Option<ChatDate>,
 }
 
@@ -37,11 +39,16 @@ impl<'a> Script<'a> {
     /// # Errors
     /// If keys for conversations are set without `chat`, or have values that are not
     /// allowed.
-    pub(super) fn new(spec: &'a Spec, material: &'a Material<'a>) -> Result<Self> {
+    pub(super) fn new(
+        spec: &'a Spec,
+        material: &'a Material<'a>,
+        arguments: &'a ChatArguments,
+    ) -> Result<Self> {
         let keys = [
             ("system", spec.system.is_some()),
             ("chat_date", spec.chat_date.is_some()),
             ("turns", spec.turns.is_some()),
+            ("chat_arguments", !arguments.is_empty()),
         ];
         if let Some((key, _)) = keys.iter().find(|(_, set)| *set && !spec.chat) {
             bail!("\"{key}\" is for conversations: set chat = true, or leave it out");
@@ -58,9 +65,14 @@ impl<'a> Script<'a> {
                  chat = true"
             );
         }
+        for (name, _) in arguments.words() {
+            if !material.codec.chat_names(name)? {
+                bail!("\"chat_arguments\": the target's chat template does not read \"{name}\"");
+            }
+        }
         let today =
             spec.chat_date.as_deref().map(str::parse).transpose().context("\"chat_date\"")?;
-        Ok(Self { spec, material, today })
+        Ok(Self { spec, material, arguments, today })
     }
 
     pub(super) fn questions(&self) -> &'a [Question] {
@@ -97,7 +109,8 @@ impl<'a> Script<'a> {
     }
 
     fn encode(&self, asked: &Asked, messages: Vec<ChatMessage>) -> Result<Vec<Token>, Error> {
-        let conversation = Conversation { messages, tools: asked.tools.clone(), today: self.today };
+        let (tools, arguments) = (asked.tools.clone(), self.arguments.0.clone());
+        let conversation = Conversation { messages, tools, arguments, today: self.today };
         self.material.codec.encode_chat(&conversation)
     }
 

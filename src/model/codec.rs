@@ -71,6 +71,15 @@ pub trait Codec: std::fmt::Debug + Send + Sync {
         Err(no_template())
     }
 
+    /// Whether the chat template has a name in it, as that of an argument that it reads.
+    ///
+    /// # Errors
+    /// As [`Self::chat_sha256`].
+    fn chat_names(&self, name: &str) -> Result<bool, Error> {
+        let _ = name;
+        Err(no_template())
+    }
+
     /// The text of tokens, special tokens left out. Bytes that are not (yet)
     /// UTF-8 come out as U+FFFD.
     ///

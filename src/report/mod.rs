@@ -35,6 +35,7 @@ mod spec_bench;
 mod speedup_ceiling;
 mod summary;
 mod tables;
+mod thinking;
 mod trace;
 mod validity;
 mod warnings;
@@ -70,6 +71,7 @@ pub fn report(folder: &Path) -> Result<Brief> {
     tables::write_csv(&folder.join("summary.csv"), &rows)?;
     tables::write_csv(&folder.join("survival.csv"), &positions)?;
     machines::write(folder, &results)?;
+    thinking::write(folder, &results)?;
     let figures = figures::write_all(&folder.join("figures"), &results, &rows, &positions)?;
     let names = digests::names(&figures);
     let document = contents::compose(&results, &rows, figures);

@@ -27,7 +27,7 @@ pub(crate) use lines::compressed;
 pub(crate) use raw::{Raw, RowVisitor};
 pub use records::{
     BeamRow, BetweenRow, BlockRow, DivergenceRow, FailureRow, GenerationRow, MachineRow,
-    PositionRow, RAW_FILES, RoundRow, SummaryRow, SurvivalRow, TextRow,
+    PositionRow, RAW_FILES, RoundRow, SummaryRow, SurvivalRow, TextRow, ThinkingRow,
 };
 pub(crate) use segments::{
     SegmentWriter, each_packed, each_packed_place, next_segment, salvage, segments,

@@ -141,6 +141,7 @@ mod tests {
             tokens: vec![0, u32::MAX],
             text: "\u{1F600} \"x\"\n".to_owned(),
             beam,
+            thinking: beam.map(|_| [1, 3]),
             ..TextRow::default()
         });
         written(&file, &texts);

@@ -332,6 +332,10 @@ impl Codec for HfTokenizer {
         Ok(self.template()?.sha256().to_owned())
     }
 
+    fn chat_names(&self, name: &str) -> Result<bool, Error> {
+        Ok(self.template()?.names(name))
+    }
+
     fn decode(&self, tokens: &[Token]) -> Result<String, Error> {
         self.decoded(tokens, false)
     }
