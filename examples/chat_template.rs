@@ -58,7 +58,7 @@ fn answer(source: &str, asked: RenderRequest) -> Result<Value> {
             let messages = serde_json::from_value::<Vec<ChatMessage>>(messages)?;
             let controls = controls.iter().map(String::as_str).collect::<Vec<_>>();
             let tools = read_tools(values.get("tools")).map_err(anyhow::Error::msg)?;
-            let conversation = Conversation { messages, tools, today };
+            let conversation = Conversation { messages, tools, today, ..Conversation::default() };
             let made = template.and_then(|t| t.prompt(&conversation, &controls));
             made.map(|chat| json!({ "text": chat.text, "plain": chat.plain }))
         }

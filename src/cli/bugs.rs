@@ -6,7 +6,7 @@ use std::sync::Once;
 use std::thread;
 
 use crate::experiment::Build;
-use crate::rows::READS_DAMAGED;
+use crate::input::READS_DAMAGED;
 use crate::terminal;
 
 /// Installs a panic hook that prints one sentence asking for a bug report, followed by a backtrace

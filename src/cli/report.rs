@@ -26,6 +26,10 @@ pub(super) struct ReportArgs {
     /// numbers that its definition of speed gives
     #[arg(long)]
     spec_bench: bool,
+    /// Also write the acceptance of every cell by category of prompt, in the shape of AIPerf's
+    /// speed-bench-report: by-category/accept_length.csv and accept_rate.csv
+    #[arg(long)]
+    by_category: bool,
     /// Also write what passes cost in the rounds of a drafter, fitted-costs-DRAFTER.csv, for
     /// `specdec forecast` and `specdec simulate`
     #[arg(long, value_name = "DRAFTER", num_args = 0..=1, require_equals = true,
@@ -37,7 +41,7 @@ pub(super) struct ReportArgs {
     pack: bool,
     /// Write nothing: compare plan, manifest, the rows of each block, tables and figures with their
     /// digests, and print what does not match
-    #[arg(long, conflicts_with_all = ["spec_bench", "costs", "pack"])]
+    #[arg(long, conflicts_with_all = ["spec_bench", "by_category", "costs", "pack"])]
     check: bool,
 }
 
@@ -51,6 +55,10 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     if args.spec_bench {
         let folder = crate::report::write_spec_bench(&args.folder)?;
         terminal::say(format_args!("rows of Spec-Bench: {}", folder.display()));
+    }
+    if args.by_category {
+        let folder = crate::report::write_by_category(&args.folder)?;
+        terminal::say(format_args!("acceptance by category: {}", folder.display()));
     }
     if let Some(drafter) = &args.costs {
         let costs = crate::forecasting::write_costs(&args.folder, drafter)?;

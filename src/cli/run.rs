@@ -17,8 +17,9 @@ use crate::experiment::{
     ClockKind, Ended, Frozen, PACK_ABOVE, PlannedModel, Resume, Setup, Shard, describe, pass_time,
     run_shard,
 };
+use crate::model::Codec;
 use crate::registry::class_with_word;
-use crate::shown::count;
+use crate::shown::{self, count};
 use crate::{report, terminal};
 
 /// The maximum number of prompts that `run` names in a sentence about how they were chosen.
@@ -76,6 +77,7 @@ pub(super) struct PackingArgs {
 Examples:
   specdec plan experiments/01-draft-length
   specdec plan experiments/01-draft-length --set sweep.drafter=prompt_lookup
+  specdec plan experiments/01-draft-length --show 1
 
 The id of a cell is a hash of everything that may change its tokens (models, engine, dtype, device,
 sampling, drafter, verifier, length), but not of threads, clock, trace or output.
@@ -84,6 +86,10 @@ describes the keys.")]
 pub(super) struct PlanArgs {
     #[command(flatten)]
     source: SourceArgs,
+    /// Also print the first N prompts as the model sees them: the text of their tokens, with what
+    /// the chat template and the tokenizer add
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    show: usize,
 }
 
 /// Options that `run`, `plan` and `submit` share.
@@ -159,7 +165,29 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
         writeln!(text, "{number:>4}  {:12}  {class:15}  {}", cell.id, describe(cell))?;
     }
     writeln!(text, "\n{}", estimate(&ready, &frozen)?)?;
+    text += &seen(&frozen, &*ready.pair.target.codec, args.show)?;
     output::write(&text)
+}
+
+/// The first `most` prompts as the model sees them, each line of them after a bar; with every set of
+/// arguments of the chat template.
+fn seen(
+    Frozen { plan, prompts, tokens }: &Frozen,
+    codec: &dyn Codec,
+    most: usize,
+) -> Result<String> {
+    let mut text = String::new();
+    for (arguments, tokens) in plan.arguments().into_iter().zip(tokens.chunks(prompts.len())) {
+        let with = if arguments.is_empty() { String::new() } else { format!(" with {arguments}") };
+        for (prompt, tokens) in prompts.iter().zip(tokens).take(most) {
+            let named = format!("prompt {} ({}){with}", prompt.id, prompt.category);
+            writeln!(text, "\n{}, {}:", shown::line(&named), count(tokens.len(), "token"))?;
+            for line in shown::lines(&codec.decode_all(tokens)?).split('\n') {
+                writeln!(text, "| {line}")?;
+            }
+        }
+    }
+    Ok(text)
 }
 
 /// A model by its name, the beginning of its hash and, from a repository, of its commit.

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::options::count;
 use crate::distribution::Token;
-use crate::model::{Catalog, Codec, Conversation, LanguageModel};
+use crate::model::{Catalog, Conversation, LanguageModel, Loaded};
 use crate::pair::Pair;
 use crate::prompt::{self, Question};
 use crate::recording::TapePrompt;
@@ -56,8 +56,7 @@ impl SomePrompts {
     pub(super) fn chosen(&self, pair: &Pair, new: usize) -> Result<Vec<TapePrompt>> {
         let room = |model: &dyn LanguageModel| model.info().context_length.saturating_sub(new);
         let most = pair.draft_model().map_or(usize::MAX, room).min(room(&*pair.target.model));
-        let chosen =
-            self.chosen_by(most, |prompt| encoded(prompt, &*pair.target.codec, self.chat))?;
+        let chosen = self.chosen_by(most, |prompt| encoded(prompt, &pair.target, self.chat))?;
         if chosen.is_empty() {
             bail!("no prompt leaves room for {new} tokens in the context of the models");
         }
@@ -92,11 +91,11 @@ impl SomePrompts {
 }
 
 /// The tokens of the first turn of a question.
-fn encoded(question: &Question, codec: &dyn Codec, chat: bool) -> Result<Vec<Token>> {
-    let asked = &question.asked;
+fn encoded(question: &Question, target: &Loaded, chat: bool) -> Result<Vec<Token>> {
+    let (asked, codec) = (&question.asked, &target.codec);
     if !chat {
-        return Ok(codec.encode(asked.alone()?)?);
+        return Ok(asked.encode_alone(target.model.info().vocab, |text| codec.encode(text))?);
     }
-    let (messages, tools) = (asked.messages(None), asked.tools.clone());
-    Ok(codec.encode_chat(&Conversation { messages, tools, today: None })?)
+    let (messages, tools) = (asked.messages(None)?, asked.tools.clone());
+    Ok(codec.encode_chat(&Conversation { messages, tools, ..Conversation::default() })?)
 }

@@ -74,15 +74,18 @@ impl Ready {
         &self,
         frozen: Frozen,
         samplings: Vec<SamplingParams>,
-    ) -> Recording<'_> {
+    ) -> Result<Recording<'_>> {
         let Frozen { plan, prompts, tokens } = frozen;
+        if plan.arguments().len() > 1 {
+            bail!("a tape holds prompts with one value of each of \"chat_arguments\": name one");
+        }
         let prompts = prompts.into_iter().zip(tokens);
         let prompts = prompts.map(|(prompt, tokens)| TapePrompt {
             id: prompt.id,
             category: prompt.category,
             tokens,
         });
-        Recording {
+        Ok(Recording {
             target: &*self.pair.target.model,
             name: &self.experiment.spec.target,
             codec: &*self.pair.target.codec,
@@ -92,7 +95,7 @@ impl Ready {
             seed: plan.seed,
             max_tokens: plan.max_tokens,
             ignore_eos: plan.ignore_eos,
-        }
+        })
     }
 }
 

@@ -164,7 +164,7 @@ impl TuneArgs {
         let frozen = ready.freeze(&texts)?;
         // Not the seed of the run, which must not be forecast from its own completions.
         let seed = frozen.plan.seed + 1;
-        let recording = ready.recording(frozen, vec![self.sampling.target()?]);
+        let recording = ready.recording(frozen, vec![self.sampling.target()?])?;
         let recording = Recording { name: &self.models.target, repeats: 1, seed, ..recording };
         let mut file = recording.run(&self.out.join("tape.jsonl"))?;
         let (draft, target) = (ready.pair.draft_model(), Some(&*ready.pair.target.model));

@@ -96,6 +96,7 @@ pub(super) fn blocks<'a>(
         let batch = cells[0].batch;
         let turn = (repeat as usize * prompts.len() + first) / batch % cells.len();
         cells.rotate_left(turn);
+        let tokens = &tokens[plan.first_tokens(cells[0])..];
         let texts = prompts.iter().zip(tokens).skip(first).take(batch);
         let texts = texts.map(|(prompt, tokens)| BlockText { prompt, tokens, repeat });
         Block { number, texts: texts.collect(), cells }

@@ -49,7 +49,7 @@ pub(super) fn calibrate(setup: &Setup<'_>, goals: &BTreeSet<usize>) -> Result<Ca
             let asked = (turn..turn + cells[0].batch).map(|at| at % setup.prompts.len());
             let text = |at: usize| BlockText {
                 prompt: &setup.prompts[at],
-                tokens: &setup.tokens[at],
+                tokens: &setup.tokens[plan.first_tokens(cells[0]) + at],
                 repeat: 0,
             };
             let block = Block { number: 0, texts: asked.map(text).collect(), cells: cells.clone() };

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::arguments::ChatArguments;
 use super::choice::Choice;
 use super::goal::Goal;
 use super::point::SweepPoint;
@@ -17,8 +18,8 @@ use crate::model::{CacheDtype, Vocabulary, hex};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Content hash of everything that may change tokens: models, engine, dtype, type of the
-    /// KV cache, device, vocabulary, special tokens, sampling, beam search, drafter, verifier,
-    /// length, and the paths and contents of the texts that they read. Never threads or clock.
+    /// KV cache, device, vocabulary, special tokens, sampling, beam search, chat
+    /// arguments, drafter, verifier, length, and the paths and contents of the texts that they read. Never threads or clock.
     pub id: String,
     /// Drafter, verifier, draft length and sampling, by their canonical names; the
     /// drafter `none` is the baseline of its goal.
@@ -30,6 +31,9 @@ pub struct Cell {
     /// How many texts are decoded together; more than one share their passes.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub batch: usize,
+    /// What the chat template gets in addition to the conversation.
+    #[serde(default, skip_serializing_if = "ChatArguments::is_empty")]
+    pub chat_arguments: ChatArguments,
     /// Guarantee: D, G, P or X, with `~` where the engine is not row-invariant.
     pub class: String,
     /// Whether it repeats another cell, to show how much results differ by chance alone.
@@ -46,6 +50,10 @@ fn is_one(batch: &usize) -> bool {
     *batch == 1
 }
 
+fn is_usual(thinking: &[String; 2]) -> bool {
+    *thinking == super::spec::usual()
+}
+
 impl Cell {
     /// Whether this is the plain autoregressive baseline.
     pub fn is_baseline(&self) -> bool {
@@ -54,7 +62,8 @@ impl Cell {
 
     /// What its texts are to be.
     pub fn goal(&self) -> Goal {
-        Goal { sampling: self.method.sampling, beam: self.beam, batch: self.batch }
+        let (sampling, beam, batch) = (self.method.sampling, self.beam, self.batch);
+        Goal { sampling, beam, batch, arguments: self.chat_arguments.clone() }
     }
 
     /// Whether chance has no part in its texts, so that they must be those of its baseline.
@@ -124,6 +133,9 @@ pub struct Plan {
     /// Whether prompts are written as the target's chat template does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub chat: bool,
+    /// The strings before and after what the target thinks.
+    #[serde(default = "super::spec::usual", skip_serializing_if = "is_usual")]
+    pub thinking: [String; 2],
     /// Whether passes keep keys and values; otherwise each computes the whole text again. On a
     /// row-invariant engine, no token depends on that.
     #[serde(default = "super::spec::yes", skip_serializing_if = "Clone::clone")]
@@ -199,6 +211,25 @@ impl Plan {
         repeated.filter_map(|again| Some((first(again)?, again))).collect()
     }
 
+    /// The sets of arguments of the chat template, in the order of the cells.
+    pub fn arguments(&self) -> Vec<&ChatArguments> {
+        let mut found = Vec::new();
+        for cell in &self.cells {
+            if !found.contains(&&cell.chat_arguments) {
+                found.push(&cell.chat_arguments);
+            }
+        }
+        found
+    }
+
+    /// Where the tokens of a cell's first prompt are among those of all prompts, which are there
+    /// for one set of arguments after the other.
+    pub(super) fn first_tokens(&self, cell: &Cell) -> usize {
+        let sets = self.arguments();
+        let set = sets.iter().position(|set| **set == cell.chat_arguments).unwrap_or_default();
+        set * self.prompts.len()
+    }
+
     /// The number of prompts that a cell gets: those that fill whole batches.
     pub fn prompts_of(&self, cell: &Cell) -> usize {
         self.prompts.len() / cell.batch * cell.batch
@@ -212,8 +243,8 @@ impl Plan {
 
 /// A cell in words, for messages and progress.
 pub fn describe(cell: &Cell) -> String {
-    let (method, beam, batch) = (cell.method.clone(), cell.beam, cell.batch);
-    let point = SweepPoint { method, beam, batch };
+    let Goal { beam, batch, arguments, .. } = cell.goal();
+    let point = SweepPoint { method: cell.method.clone(), beam, batch, arguments };
     point.in_words() + if cell.control { ", again" } else { "" }
 }
 

@@ -6,6 +6,7 @@ use std::ptr;
 use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 
+use super::arguments::ChatArguments;
 use super::axes::{Axes, Sets, axes};
 use super::cell::{Cell, Plan, PlannedModel, short_hash};
 use super::goal::Goal;
@@ -27,6 +28,7 @@ const MOST_CELLS: usize = 10_000;
 /// none of them although no override replaced an axis.
 pub(super) fn cells(spec: &Spec, plan: &mut Plan, material: &Material<'_>) -> Result<Vec<Cell>> {
     let points = spec.sweep.iter().map(Axes::points).fold(0, usize::saturating_add);
+    let points = points.saturating_mul(spec.chat_arguments.len());
     if points > MOST_CELLS {
         bail!("[sweep] has {points} cells: allowed are at most {MOST_CELLS}; take fewer values");
     }
@@ -34,8 +36,8 @@ pub(super) fn cells(spec: &Spec, plan: &mut Plan, material: &Material<'_>) -> Re
     let mut conditions = spec.exclude.iter().map(|axes| (axes, false)).collect::<Vec<_>>();
     let mut cells = Vec::new();
     for (goal, sweeps) in goals(spec) {
-        let methods = sweeps.iter().flat_map(|sweep| methods(sweep, goal));
-        let points = [SweepPoint::plain(goal)].into_iter().chain(methods);
+        let methods = sweeps.iter().flat_map(|sweep| methods(sweep, &goal));
+        let points = [SweepPoint::plain(goal.clone())].into_iter().chain(methods);
         let group = group(points, plan, material, &mut conditions)?;
         let again = group.iter().take(if spec.control { CONTROLS } else { 0 }).map(repeated);
         let again = again.collect::<Vec<_>>();
@@ -81,8 +83,8 @@ fn group(
         let id = identify(&point, plan, drafts, &texts);
         plan.texts.extend(texts);
         if known.insert(id.clone()) {
-            let SweepPoint { method, beam, batch } = point;
-            cells.push(Cell { id, method, beam, batch, class, control: false });
+            let SweepPoint { method, beam, batch, arguments: chat_arguments } = point;
+            cells.push(Cell { id, method, beam, batch, chat_arguments, class, control: false });
         }
     }
     if cells.first().is_some_and(|cell| !cell.is_baseline()) {
@@ -105,7 +107,13 @@ fn repeated(cell: &Cell) -> Cell {
 fn goals(spec: &Spec) -> Vec<(Goal, Vec<&Axes>)> {
     let mut all: Vec<(Goal, Vec<&Axes>)> = Vec::new();
     for sweep in &spec.sweep {
-        for goal in product(sweep, SweepPoint::default(), true).iter().map(SweepPoint::goal) {
+        let points = product(sweep, SweepPoint::default(), true);
+        let goals = points.iter().flat_map(|point| {
+            let with =
+                |arguments: &ChatArguments| Goal { arguments: arguments.clone(), ..point.goal() };
+            spec.chat_arguments.iter().map(with)
+        });
+        for goal in goals {
             match all.iter_mut().find(|(known, _)| *known == goal) {
                 // Several values of an axis that the strategy does not read give one goal.
                 Some((_, sweeps)) if sweeps.last().is_some_and(|last| ptr::eq(*last, sweep)) => {}
@@ -117,8 +125,8 @@ fn goals(spec: &Spec) -> Vec<(Goal, Vec<&Axes>)> {
     all
 }
 
-fn methods(sweep: &Axes, goal: Goal) -> Vec<SweepPoint> {
-    let mut points = product(sweep, SweepPoint::new(goal), false);
+fn methods(sweep: &Axes, goal: &Goal) -> Vec<SweepPoint> {
+    let mut points = product(sweep, SweepPoint::new(goal.clone()), false);
     points.retain(|point| !point.method.is_plain());
     points
 }
@@ -163,7 +171,7 @@ fn hashes(
 /// whether the draft model takes part, `texts` holds the hashes of the files that its
 /// method reads.
 fn identify(
-    SweepPoint { method, beam, batch }: &SweepPoint,
+    SweepPoint { method, beam, batch, arguments }: &SweepPoint,
     plan: &Plan,
     drafts: bool,
     texts: &BTreeMap<String, String>,
@@ -183,12 +191,15 @@ fn identify(
     let texts = texts.values().fold(String::new(), |all, hash| format!("{all} | {hash}"));
     let beam = beam.map_or(String::new(), |beam| format!(" | {beam}"));
     let batch = if *batch == 1 { String::new() } else { format!(" | batch {batch}") };
+    // Their order changes nothing.
+    let chat = arguments.0.iter().collect::<BTreeMap<_, _>>();
+    let chat = if chat.is_empty() { String::new() } else { format!(" | chat {chat:?}") };
     let special = if plan.special_tokens { " | special tokens" } else { "" };
     // Only changed settings enter, so a setting that is added later does not change
     // today's ids.
     let sampling = method.sampling.changes().map(|(key, value)| format!("{key}={value} "));
     let text = format!(
-        "{} | {}{other} | {}| {} {} {} {} {params:?}{texts}{special}{beam}{batch}",
+        "{} | {}{other} | {}| {} {} {} {} {params:?}{texts}{special}{beam}{batch}{chat}",
         model(&plan.target),
         draft.map(model).unwrap_or_default(),
         sampling.collect::<String>(),

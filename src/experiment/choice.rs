@@ -9,6 +9,7 @@ use super::prompts::Prompt;
 use super::spec::Spec;
 use super::values::LongPrompt;
 use crate::distribution::Token;
+use crate::shown::count;
 
 /// How the prompts of a run were chosen from those that the experiment names; all zero
 /// and empty if every prompt is run unchanged.
@@ -22,6 +23,12 @@ pub struct Choice {
     /// How many the seed chose in total; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
+    /// The number of tokens that every prompt is cut to; `None` for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_tokens: Option<usize>,
+    /// Ids of the prompts that were left out because they are shorter than that.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub short: Vec<String>,
     /// Ids of the prompts that were left out because they are too long.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<String>,
@@ -48,6 +55,13 @@ impl Choice {
         };
         let (of, skipped, cut) = (self.of, self.skipped.len(), self.truncated.len());
         let mut said = Vec::new();
+        if let Some(tokens) = self.input_tokens {
+            said.push(format!("Each prompt is cut to its first {}.", count(tokens, "token")));
+        }
+        if !self.short.is_empty() {
+            let (short, ids) = (self.short.len(), list(self.short.clone()));
+            said.push(format!("Left out as shorter, {short} of {of} prompts: {ids}."));
+        }
         if skipped > 0 {
             let ids = list(self.skipped.clone());
             said.push(format!("Skipped as too long, {skipped} of {of} prompts: {ids}."));
@@ -56,7 +70,8 @@ impl Choice {
         let set = counts.into_iter().filter_map(|(key, n)| Some(format!("{key} = {}", n?)));
         let set = set.collect::<Vec<_>>().join(", ");
         if !set.is_empty() {
-            said.push(format!("Chosen by the seed, of {} prompts: {set}.", of - skipped));
+            let left = of - skipped - self.short.len();
+            said.push(format!("Chosen by the seed, of {left} prompts: {set}."));
         }
         if cut > 0 {
             let each = self.truncated.iter().map(|(id, cut)| format!("{id} ({cut} tokens fewer)"));

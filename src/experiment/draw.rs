@@ -21,10 +21,11 @@ use crate::prompt::Question;
 pub(super) fn choose(spec: &Spec, script: &Script<'_>, room: Room<'_>) -> Result<Chosen> {
     let questions = script.questions();
     check_unique(questions.iter().map(|question| &*question.id))?;
-    let (all, most) = (tokenise(script)?, room.before(spec.max_tokens));
+    let (mut all, most) = (tokenise(script)?, room.before(spec.max_tokens));
+    let (long, short) = cut(spec, &mut all)?;
     let fits = |i: &usize| all[*i].len() <= most;
     let skips = spec.on_long_prompt == LongPrompt::Skip;
-    let (left, skipped): (Vec<_>, Vec<_>) = (0..questions.len()).partition(|i| !skips || fits(i));
+    let (left, skipped): (Vec<_>, Vec<_>) = long.into_iter().partition(|i| !skips || fits(i));
     let chosen = draw(spec, questions, left);
     let head = script.head();
     let long = chosen.iter().filter(|i| !fits(i));
@@ -33,20 +34,41 @@ pub(super) fn choose(spec: &Spec, script: &Script<'_>, room: Room<'_>) -> Result
     if chosen.is_empty() || !(long.is_empty() || cuts) {
         bail!(too_long(spec, room, &long, chosen.len().max(skipped.len())));
     }
+    let ids = |left_out: Vec<usize>| -> Vec<String> {
+        left_out.into_iter().map(|i| questions[i].id.clone()).collect()
+    };
     let mut choice = Choice {
         of: questions.len(),
         per_category: spec.prompts_per_category,
         limit: spec.prompts_limit,
-        skipped: skipped.into_iter().map(|i| questions[i].id.clone()).collect(),
+        input_tokens: spec.input_tokens,
+        short: ids(short),
+        skipped: ids(skipped),
         truncated: long.iter().map(|(id, tokens)| (id.clone(), tokens - most)).collect(),
         ended: Vec::new(),
     };
-    if chosen.len() == questions.len() && long.is_empty() {
+    if chosen.len() == questions.len() && long.is_empty() && spec.input_tokens.is_none() {
         choice = Choice::default();
     }
     let tokens = chosen.iter().map(|&i| end_of(&all[i], most, &head)).collect();
     let prompts = chosen.iter().map(|&i| script.first(&questions[i])).collect();
     Ok(Chosen { questions: chosen, prompts, tokens, choice })
+}
+
+/// Cuts all prompts to `input_tokens`. Returns the places of those that have as many, and of those
+/// that have fewer.
+fn cut(spec: &Spec, all: &mut [Vec<Token>]) -> Result<(Vec<usize>, Vec<usize>)> {
+    let Some(wanted) = spec.input_tokens else { return Ok(((0..all.len()).collect(), Vec::new())) };
+    let (long, short): (Vec<_>, Vec<_>) = (0..all.len()).partition(|&i| all[i].len() >= wanted);
+    if long.is_empty() {
+        let (count, longest) = (all.len(), all.iter().map(Vec::len).max().unwrap_or(0));
+        bail!(
+            "all {count} prompts are shorter than input_tokens = {wanted}: the longest has \
+             {longest} tokens"
+        );
+    }
+    all.iter_mut().for_each(|tokens| tokens.truncate(wanted));
+    Ok((long, short))
 }
 
 /// The tokens of the first turns of all questions.

@@ -11,6 +11,7 @@ use super::blocks::{Block, BlockText};
 use super::cell::Cell;
 use super::recorder::{Recorder, micros};
 use super::setup::Setup;
+use super::thinking::thinking;
 use super::tracer::{Tracer, records};
 use crate::beam::{BeamObserver, BeamSearch, BeamSettings, BeamStep, BeamTotals, drafting};
 use crate::chance::Seeded;
@@ -114,13 +115,13 @@ pub(super) fn generations(
     };
     let each = models.iter().zip(charged).zip(made.into_iter().zip(&block.texts));
     let each = each.map(|((models, charged), (made, text))| {
-        made.map(|made| finished(setup.plan.seed, cell, text, made, models.charged() - charged))
+        made.map(|made| finished(setup, cell, text, made, models.charged() - charged))
     });
     each.collect()
 }
 
 fn finished(
-    seed: u64,
+    setup: &Setup<'_>,
     cell: &Cell,
     asked: &BlockText<'_>,
     made: MadeText,
@@ -128,13 +129,14 @@ fn finished(
 ) -> FinishedGeneration {
     let MadeText { tokens, text, stop_reason, totals, beam, rounds, positions, trace } = made;
     let seconds = totals.share.as_secs_f64();
+    let marks = setup.plan.thinking.each_ref().map(String::as_str);
     FinishedGeneration {
         row: GenerationRow {
             cell: cell.id.clone(),
             prompt: asked.prompt.id.clone(),
             category: asked.prompt.category.clone(),
             repeat: asked.repeat,
-            seed,
+            seed: setup.plan.seed,
             prompt_tokens: asked.tokens.len(),
             new_tokens: tokens.len(),
             stop_reason: stop_reason.map_or("", StopReason::name).to_owned(),
@@ -151,6 +153,7 @@ fn finished(
             cell: cell.id.clone(),
             prompt: asked.prompt.id.clone(),
             repeat: asked.repeat,
+            thinking: thinking(setup.codec, marks, asked.tokens, &tokens),
             tokens,
             text,
             beam,

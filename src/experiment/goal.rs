@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::arguments::ChatArguments;
 use crate::beam::{BEAM_PARAMS, BeamSettings};
 use crate::params::{Param, Value};
 use crate::sampling::SamplingParams;
@@ -28,7 +29,7 @@ pub(super) const BATCH: Param = Param::count(
 
 /// What texts are to be: drawn token by token from a distribution, or the best that a beam
 /// search finds. Cells are compared with the baseline that has the same goal.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Goal {
     /// How the target's logits become distributions; neutral for beam search.
     pub sampling: SamplingParams,
@@ -36,6 +37,8 @@ pub struct Goal {
     pub beam: Option<BeamSettings>,
     /// How many texts are decoded together.
     pub batch: usize,
+    /// What the chat template gets.
+    pub arguments: ChatArguments,
 }
 
 impl Goal {
@@ -60,14 +63,19 @@ impl Goal {
 
 impl fmt::Display for Goal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(beam) = self.beam {
-            return beam.fmt(f);
+        match self.beam {
+            Some(beam) => beam.fmt(f)?,
+            None => {
+                write!(f, "T = {}", self.sampling.temperature)?;
+                let others = self.sampling.changes().filter(|(key, _)| *key != "temperature");
+                others.into_iter().try_for_each(|(key, value)| write!(f, ", {key} = {value}"))?;
+            }
         }
-        write!(f, "T = {}", self.sampling.temperature)?;
-        let others = self.sampling.changes().filter(|(key, _)| *key != "temperature");
-        others.into_iter().try_for_each(|(key, value)| write!(f, ", {key} = {value}"))?;
         if self.batch > 1 {
             write!(f, ", batch = {}", self.batch)?;
+        }
+        if !self.arguments.is_empty() {
+            write!(f, ", {}", self.arguments)?;
         }
         Ok(())
     }

@@ -33,6 +33,8 @@ pub(super) enum KeyKind {
     /// One of some names.
     Name(fn() -> Vec<&'static str>),
     Count(Param),
+    /// Arguments of the chat template.
+    Arguments,
     /// Tables with keys of their own.
     Tables,
 }
@@ -83,6 +85,13 @@ pub(super) const KEYS: &[Key] = &[
         "all",
         "number of prompts that the seed chooses from each category, before the limit",
     ),
+    optional(
+        "input_tokens",
+        10_000_000,
+        "all of each prompt",
+        "length of all prompts in tokens: longer ones are cut to their first tokens, shorter ones \
+         left out; not with `chat`",
+    ),
     key(
         "on_long_prompt",
         KeyKind::Name(|| vec!["error", "skip", "truncate"]),
@@ -121,6 +130,19 @@ pub(super) const KEYS: &[Key] = &[
         KeyKind::Date,
         Some("none"),
         "the date that a chat template gets if it asks for one; needs `chat`",
+    ),
+    key(
+        "chat_arguments",
+        KeyKind::Arguments,
+        Some("none"),
+        "arguments of the chat template, such as `{ enable_thinking = [true, false] }`: those with a list \
+         are axes; needs `chat`",
+    ),
+    key(
+        "thinking",
+        KeyKind::Texts,
+        Some("`<think>` and `</think>`"),
+        "list of the two strings before and after what the target thinks, for acceptance inside and outside of it",
     ),
     optional(
         "turns",
@@ -230,6 +252,7 @@ impl Key {
                 quoted.join(" or ")
             }
             KeyKind::Count(param) => param.allowed(),
+            KeyKind::Arguments => "a table of values or lists of values".to_owned(),
             KeyKind::Tables => "a table or a list of tables".to_owned(),
         }
     }
@@ -251,6 +274,7 @@ impl Key {
             KeyKind::Count(param) => {
                 setting(value).is_some_and(|value| param.check(&value).is_ok())
             }
+            KeyKind::Arguments => value.is_table(),
             KeyKind::Tables => true,
         };
         if sound {

@@ -1,6 +1,7 @@
 //! Experiments: `experiment.toml` becomes a frozen plan, the plan is run, and its rows
 //! are written block by block.
 
+mod arguments;
 mod axes;
 pub(crate) mod blocks;
 mod calibrate;
@@ -41,10 +42,12 @@ mod share;
 mod shares;
 mod spec;
 mod sweep;
+mod thinking;
 mod tracer;
 mod turns;
 mod values;
 
+pub use arguments::ChatArguments;
 pub use axes::Axes;
 pub use cell::{Cell, FORMAT, Plan, PlannedModel, describe};
 pub use choice::Choice;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::cell::{Cell, FORMAT, Plan, PlannedModel, short_hash};
 use super::cells::cells;
@@ -28,7 +28,7 @@ pub struct Frozen {
     pub plan: Plan,
     /// The prompts that were chosen, in the plan's order.
     pub prompts: Vec<Prompt>,
-    /// The tokens of each prompt.
+    /// The tokens of each prompt, for one set of chat arguments after the other.
     pub tokens: Vec<Vec<Token>>,
 }
 
@@ -41,7 +41,6 @@ const MOST_TOKENS: usize = 100_000_000;
 /// # Errors
 /// Names the key and the allowed values.
 pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
-    let script = Script::new(spec, material)?;
     let mut plan = Plan {
         format: FORMAT,
         experiment: material.name.to_owned(),
@@ -53,6 +52,7 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
         ignore_eos: spec.ignore_eos,
         special_tokens: spec.special_tokens,
         chat: spec.chat,
+        thinking: spec.thinking.clone(),
         kv_cache: spec.kv_cache,
         trace: spec.trace,
         clock: spec.clock.name().to_owned(),
@@ -78,9 +78,8 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
         .into_iter()
         .filter_map(|(model, info)| Some(Room { model, context: info?.context_length }));
     let Some(room) = rooms.min_by_key(|room| room.context) else { bail!("there is no model") };
-    let mut chosen = choose(spec, &script, room)?;
-    plan.turns = script.add_later_turns(&mut chosen, room)?;
-    let Chosen { prompts, tokens, choice, .. } = chosen;
+    let (turns, Chosen { prompts, tokens, choice, .. }) = written(spec, &plan, material, room)?;
+    plan.turns = turns;
     prompts::check_unique(prompts.iter().map(|prompt| &*prompt.id))?;
     plan.prompts = prompts.iter().map(|p| p.id.clone()).collect();
     plan.prompts_sha256 = prompts::sha256(&prompts, &tokens);
@@ -89,6 +88,33 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
     plan.check()?;
     plan.seal()?;
     Ok(Frozen { plan, prompts, tokens })
+}
+
+/// The prompts that are run and the number of turns of each question that has several, with the
+/// tokens for every set of chat arguments.
+fn written(
+    spec: &Spec,
+    plan: &Plan,
+    material: &Material<'_>,
+    room: Room<'_>,
+) -> Result<(BTreeMap<String, usize>, Chosen)> {
+    let mut all: Option<(BTreeMap<String, usize>, Chosen)> = None;
+    for arguments in plan.arguments() {
+        let script = Script::new(spec, material, arguments)?;
+        let mut chosen = choose(spec, &script, room)?;
+        let turns = script.add_later_turns(&mut chosen, room)?;
+        match &mut all {
+            None => all = Some((turns, chosen)),
+            Some((_, first)) if first.prompts == chosen.prompts => {
+                first.tokens.extend(chosen.tokens)
+            }
+            Some(_) => bail!(
+                "\"chat_arguments\": with {arguments}, other prompts fit into the context: take a \
+                 smaller max_tokens, or leave out the long prompts"
+            ),
+        }
+    }
+    all.context("there is no cell")
 }
 
 impl Plan {

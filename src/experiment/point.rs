@@ -2,6 +2,7 @@
 
 use anyhow::{Result, bail};
 
+use super::arguments::ChatArguments;
 use super::axes::Axes;
 use super::goal::{BATCH, BEAM, Goal, STRATEGY};
 use crate::beam::{BeamSettings, drafting};
@@ -15,28 +16,36 @@ pub(super) struct SweepPoint {
     pub(super) method: MethodSpec,
     pub(super) beam: Option<BeamSettings>,
     pub(super) batch: usize,
+    pub(super) arguments: ChatArguments,
 }
 
 impl Default for SweepPoint {
     fn default() -> Self {
-        Self { method: MethodSpec::default(), beam: None, batch: 1 }
+        Self::new(Goal {
+            sampling: SamplingParams::default(),
+            beam: None,
+            batch: 1,
+            arguments: ChatArguments::default(),
+        })
     }
 }
 
 impl SweepPoint {
     /// The default method with this goal.
-    pub(super) fn new(Goal { sampling, beam, batch }: Goal) -> Self {
-        Self { method: MethodSpec { sampling, ..MethodSpec::default() }, beam, batch }
+    pub(super) fn new(Goal { sampling, beam, batch, arguments }: Goal) -> Self {
+        Self { method: MethodSpec { sampling, ..MethodSpec::default() }, beam, batch, arguments }
     }
 
     /// Plain decoding with this goal: the baseline.
     pub(super) fn plain(goal: Goal) -> Self {
-        let Self { method, beam, batch } = Self::new(goal);
-        Self { method: MethodSpec { drafter: PLAIN.to_owned(), ..method }, beam, batch }
+        let mut point = Self::new(goal);
+        point.method.drafter = PLAIN.to_owned();
+        point
     }
 
     pub(super) fn goal(&self) -> Goal {
-        Goal { sampling: self.method.sampling, beam: self.beam, batch: self.batch }
+        let (sampling, beam, batch) = (self.method.sampling, self.beam, self.batch);
+        Goal { sampling, beam, batch, arguments: self.arguments.clone() }
     }
 
     /// The same point with the axis `key` set to `value`. Beam search has no settings of

@@ -46,14 +46,15 @@ pub fn copies(prompts: &[Prompt], tokens: &[Vec<Token>]) -> BTreeMap<String, Str
 
 /// SHA-256 over everything in the prompts that can change tokens or the grouping of rows:
 /// ids, categories, texts and their tokens. Each part is preceded by its length, so that
-/// the parts cannot be split in another way.
+/// the parts cannot be split in another way. There may be several lists of tokens, one after the
+/// other.
 pub fn sha256(prompts: &[Prompt], tokens: &[Vec<Token>]) -> String {
     let mut hash = Sha256::new();
     let mut part = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_le_bytes());
         hash.update(bytes);
     };
-    for (Prompt { id, category, text }, tokens) in prompts.iter().zip(tokens) {
+    for (Prompt { id, category, text }, tokens) in prompts.iter().cycle().zip(tokens) {
         part(id.as_bytes());
         part(category.as_bytes());
         part(text.as_bytes());

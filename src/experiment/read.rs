@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
 
+use super::arguments::ChatArguments;
 use super::axes::{Axes, SweepAxis, axes, axis};
 use super::goal::{BEAM, SAMPLING, STRATEGY};
 use super::keys::{KEYS, day, fill_in, top_key, unknown};
@@ -103,8 +104,19 @@ fn check(mut table: Table) -> Result<Spec> {
     {
         *set = Value::String(day);
     }
+    if let Some(set) = top.get("thinking")
+        && set.as_array().is_none_or(|texts| texts.len() != 2 || texts.contains(&"".into()))
+    {
+        bail!("\"thinking\" = {set}: allowed is a list of two texts that are not empty");
+    }
+    let arguments = match top.remove("chat_arguments") {
+        Some(Value::Table(arguments)) => arguments,
+        _ => Table::new(),
+    };
+    let arguments = ChatArguments::combinations(&arguments)?;
     fill_in(&mut top)?;
     let mut spec: Spec = top.try_into().map_err(|e: toml::de::Error| anyhow!("{}", e.message()))?;
+    spec.chat_arguments = arguments;
     spec.sweep =
         sweeps.into_iter().map(|s| axes_of(s, "sweep", " in [sweep]")).collect::<Result<_>>()?;
     let condition = |table| axes_of(table, "exclude", " in [[exclude]]");

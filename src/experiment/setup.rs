@@ -24,7 +24,7 @@ pub struct Setup<'a> {
     pub texts: &'a Texts<'a>,
     /// The prompts, in the plan's order.
     pub prompts: &'a [Prompt],
-    /// The tokens of each prompt.
+    /// The tokens of each prompt, for one set of chat arguments after the other.
     pub tokens: &'a [Vec<Token>],
     /// The clock that times everything: [`Plan::clock`], unless a test scripts the time.
     pub clock: &'a dyn Clock,

@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
+use super::arguments::ChatArguments;
 use super::axes::Axes;
+use super::thinking::THINKING;
 use super::values::{ClockKind, LongPrompt};
 use crate::model::{CacheDtype, Dtype, Engine, Role, Settings, Vocabulary};
 
@@ -27,6 +29,8 @@ pub struct Spec {
     pub prompts_limit: Option<usize>,
     /// How many prompts are chosen from each category; all by default.
     pub prompts_per_category: Option<usize>,
+    /// The length of all prompts in tokens; by default, each has its own.
+    pub input_tokens: Option<usize>,
     /// How to handle prompts that do not fit the context.
     #[serde(default)]
     pub on_long_prompt: LongPrompt,
@@ -52,6 +56,12 @@ pub struct Spec {
     pub system: Option<String>,
     /// The date that a chat template gets.
     pub chat_date: Option<String>,
+    /// The strings before and after what the target thinks.
+    #[serde(default = "usual")]
+    pub thinking: [String; 2],
+    /// The sets of arguments that the chat template gets, at least one.
+    #[serde(skip)]
+    pub chat_arguments: Vec<ChatArguments>,
     /// How many turns of a question are run; all by default.
     pub turns: Option<usize>,
     /// Write `positions.csv`.
@@ -100,6 +110,10 @@ impl Spec {
         let settings = Settings { engine, dtype, kv_cache_dtype, device, ..Settings::default() };
         Settings { special_tokens, without_cache, ..settings }.of(role, self.draft_dtype)
     }
+}
+
+pub(super) fn usual() -> [String; 2] {
+    THINKING.map(str::to_owned)
 }
 
 pub(super) fn yes() -> bool {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, anyhow, bail};
 
+use super::arguments::ChatArguments;
 use super::choice::{Chosen, Room, too_long};
 use super::material::Material;
 use super::progress::RunProgress;
@@ -28,6 +29,7 @@ use crate::sampling::SamplingParams;
 pub(super) struct Script<'a> {
     spec: &'a Spec,
     material: &'a Material<'a>,
+    arguments: &'a ChatArguments,
     today: Option<ChatDate>,
 }
 
@@ -37,11 +39,16 @@ impl<'a> Script<'a> {
     /// # Errors
     /// If keys for conversations are set without `chat`, or have values that are not
     /// allowed.
-    pub(super) fn new(spec: &'a Spec, material: &'a Material<'a>) -> Result<Self> {
+    pub(super) fn new(
+        spec: &'a Spec,
+        material: &'a Material<'a>,
+        arguments: &'a ChatArguments,
+    ) -> Result<Self> {
         let keys = [
             ("system", spec.system.is_some()),
             ("chat_date", spec.chat_date.is_some()),
             ("turns", spec.turns.is_some()),
+            ("chat_arguments", !arguments.is_empty()),
         ];
         if let Some((key, _)) = keys.iter().find(|(_, set)| *set && !spec.chat) {
             bail!("\"{key}\" is for conversations: set chat = true, or leave it out");
@@ -52,9 +59,20 @@ impl<'a> Script<'a> {
                  with: allowed with chat = true is \"error\" or \"skip\""
             );
         }
+        if spec.chat && spec.input_tokens.is_some() {
+            bail!(
+                "\"input_tokens\" would cut off what the chat template ends with: leave it out, or \
+                 chat = true"
+            );
+        }
+        for (name, _) in arguments.words() {
+            if !material.codec.chat_names(name)? {
+                bail!("\"chat_arguments\": the target's chat template does not read \"{name}\"");
+            }
+        }
         let today =
             spec.chat_date.as_deref().map(str::parse).transpose().context("\"chat_date\"")?;
-        Ok(Self { spec, material, today })
+        Ok(Self { spec, material, arguments, today })
     }
 
     pub(super) fn questions(&self) -> &'a [Question] {
@@ -74,9 +92,10 @@ impl<'a> Script<'a> {
     /// If it cannot be encoded, or only as a conversation.
     pub(super) fn encode_first(&self, question: &Question) -> Result<Vec<Token>, Error> {
         if self.spec.chat {
-            return self.encode(&question.asked, self.opening(question));
+            return self.encode(&question.asked, self.opening(question)?);
         }
-        self.material.codec.encode(question.asked.alone()?)
+        let Material { codec, target, .. } = self.material;
+        question.asked.encode_alone(target.vocab, |text| codec.encode(text))
     }
 
     /// What the tokenizer puts before every text.
@@ -85,12 +104,13 @@ impl<'a> Script<'a> {
     }
 
     /// The messages up to the first turn.
-    fn opening(&self, question: &Question) -> Vec<ChatMessage> {
+    fn opening(&self, question: &Question) -> Result<Vec<ChatMessage>, Error> {
         question.asked.messages(self.spec.system.as_deref())
     }
 
     fn encode(&self, asked: &Asked, messages: Vec<ChatMessage>) -> Result<Vec<Token>, Error> {
-        let conversation = Conversation { messages, tools: asked.tools.clone(), today: self.today };
+        let (tools, arguments) = (asked.tools.clone(), self.arguments.0.clone());
+        let conversation = Conversation { messages, tools, arguments, today: self.today };
         self.material.codec.encode_chat(&conversation)
     }
 
@@ -116,7 +136,7 @@ impl<'a> Script<'a> {
         let firsts = firsts.zip(std::mem::take(&mut chosen.tokens));
         let (mut counts, mut long) = (BTreeMap::new(), Vec::new());
         for (question, (prompt, mut tokens)) in questions.zip(firsts) {
-            let mut messages = self.opening(question);
+            let mut messages = self.opening(question)?;
             chosen.prompts.push(prompt);
             chosen.tokens.push(tokens.clone());
             for (number, turn) in (2..).zip(&question.asked.turns[1..turns(question)]) {

@@ -1,5 +1,7 @@
 //! Reads files that users name, up to a maximum size, and files embedded in the program.
 
+#[cfg(feature = "harness")]
+mod caught;
 mod foreign;
 mod opened;
 mod shipped;
@@ -7,6 +9,10 @@ mod shipped;
 use std::io::{self, Read};
 use std::path::Path;
 
+#[cfg(feature = "harness")]
+pub use self::caught::READS_DAMAGED;
+#[cfg(feature = "harness")]
+pub(crate) use self::caught::caught;
 pub(crate) use self::foreign::foreign;
 pub(crate) use self::opened::{OpenedFile, Stamp, open_stream};
 #[cfg(feature = "harness")]

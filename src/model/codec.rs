@@ -71,12 +71,29 @@ pub trait Codec: std::fmt::Debug + Send + Sync {
         Err(no_template())
     }
 
+    /// Whether the chat template has a name in it, as that of an argument that it reads.
+    ///
+    /// # Errors
+    /// As [`Self::chat_sha256`].
+    fn chat_names(&self, name: &str) -> Result<bool, Error> {
+        let _ = name;
+        Err(no_template())
+    }
+
     /// The text of tokens, special tokens left out. Bytes that are not (yet)
     /// UTF-8 come out as U+FFFD.
     ///
     /// # Errors
     /// If a token is unknown.
     fn decode(&self, tokens: &[Token]) -> Result<String, Error>;
+
+    /// The text of tokens with the names of special ones, which [`Self::decode`] leaves out.
+    ///
+    /// # Errors
+    /// As [`Self::decode`].
+    fn decode_all(&self, tokens: &[Token]) -> Result<String, Error> {
+        self.decode(tokens)
+    }
 
     /// How one token is shown in a table, special tokens included.
     fn token_label(&self, token: Token) -> String;

@@ -92,6 +92,8 @@ pub struct Conversation {
     pub messages: Vec<ChatMessage>,
     /// The tools that the model may call, as JSON schemas.
     pub tools: Vec<Value>,
+    /// Further arguments of the template, such as `enable_thinking`.
+    pub arguments: Map<String, Value>,
     /// The date for a template that asks for one.
     pub today: Option<ChatDate>,
 }

@@ -1,6 +1,6 @@
 //! Values of rows.
 
-use anyhow::{Error, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use serde_json::{Map, Value};
 
 use crate::model::{ChatMessage, read_tools};
@@ -20,6 +20,16 @@ pub(super) fn text(row: &Map<String, Value>, key: &str) -> Result<String> {
 /// A text that a row may have; empty if it has none.
 pub(super) fn optional(row: &Map<String, Value>, key: &str) -> Result<String> {
     if row.get(key).is_none_or(Value::is_null) { Ok(String::new()) } else { text(row, key) }
+}
+
+/// A list of at least one text. Those of AIPerf are objects with a text.
+pub(super) fn texts(row: &Map<String, Value>, key: &str) -> Result<Vec<String>> {
+    let list = row[key].as_array().filter(|list| !list.is_empty());
+    let texts = list.and_then(|list| {
+        let text = |entry: &Value| entry.get("text").unwrap_or(entry).as_str().map(str::to_owned);
+        list.iter().map(text).collect::<Option<Vec<_>>>()
+    });
+    texts.with_context(|| format!("\"{key}\" is not a list of at least one text"))
 }
 
 /// The tools of a row.

@@ -22,7 +22,7 @@ fn read(row: &Map<String, Value>) -> Result<Asked> {
     let last = last.context("\"messages\" has no message of the role \"user\"")?;
     opening.truncate(last + 1);
     let turns = opening.pop().into_iter().map(|message| message.content().to_owned()).collect();
-    Ok(Asked { opening, turns, tools: tools(row)? })
+    Ok(Asked { opening, turns, tools: tools(row)?, ..Asked::default() })
 }
 
 /// The messages under a key.

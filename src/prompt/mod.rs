@@ -1,8 +1,8 @@
 //! Prompt files, as they come from the projects that publish them.
 //!
-//! A file holds one JSON object per line, a JSON list of objects, or (`.txt`, `.md`) one
-//! plain text; all of these may be compressed with gzip. Each object is read by the first
-//! format of [`FORMATS`] whose key it has.
+//! A file holds one JSON object per line, a JSON list of objects, CSV, Parquet, or (`.txt`, `.md`)
+//! one plain text; all of these may be compressed with gzip or Zstandard. Each row is read by the
+//! first format of [`FORMATS`] whose key it has.
 
 mod alpaca;
 mod benchmarks;
@@ -13,16 +13,20 @@ mod human_eval;
 mod lmsys;
 mod messages;
 mod open_orca;
+mod parquet;
 mod plain;
+mod shapes;
 mod share_gpt;
 mod spec_bench;
 mod template;
+mod tokens;
 
 use anyhow::{Result, bail};
 use serde_json::{Map, Value};
 
 pub use self::file::{read, read_by};
 pub use self::template::PromptTemplate;
+use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::ChatMessage;
 use crate::registry::nearest;
@@ -54,10 +58,12 @@ impl Question {
 pub struct Asked {
     /// Messages before the first turn: of the system, or earlier turns with their answers.
     pub opening: Vec<ChatMessage>,
-    /// The turns, never empty: texts of the user, each of which the model is to answer.
+    /// The turns: texts of the user, each of which the model is to answer.
     pub turns: Vec<String>,
     /// The tools that the model may call, as JSON schemas.
     pub tools: Vec<Value>,
+    /// The prompt in tokens of the target; nothing else is then asked.
+    pub tokens: Option<Vec<Token>>,
 }
 
 impl Asked {
@@ -66,11 +72,33 @@ impl Asked {
         Self { turns: vec![text.into()], ..Self::default() }
     }
 
-    /// The first turn as a text without a conversation around it.
+    /// Whether nobody asks anything.
+    pub fn is_nothing(&self) -> bool {
+        self.turns.is_empty() && self.tokens.is_none()
+    }
+
+    /// The tokens of the first turn without a conversation around it: as they are given, or as
+    /// `encode` makes them of its text. The target's vocabulary has `vocab` tokens.
     ///
     /// # Errors
-    /// If something belongs to it that only a conversation holds.
-    pub fn alone(&self) -> Result<&str, Error> {
+    /// If it cannot be encoded, a given token lies outside the vocabulary, or something belongs to
+    /// the turn that only a conversation holds.
+    pub fn encode_alone<E: From<Error>>(
+        &self,
+        vocab: usize,
+        encode: impl FnOnce(&str) -> Result<Vec<Token>, E>,
+    ) -> Result<Vec<Token>, E> {
+        let Some(tokens) = &self.tokens else { return encode(self.alone()?) };
+        match tokens.iter().find(|&&token| token as usize >= vocab) {
+            Some(token) => Err(E::from(Error::input(format!(
+                "token {token} lies outside the target's vocabulary of {vocab} tokens"
+            )))),
+            None => Ok(tokens.clone()),
+        }
+    }
+
+    /// The first turn as a text without a conversation around it.
+    fn alone(&self) -> Result<&str, Error> {
         let lost = match (self.opening.is_empty(), self.tools.is_empty()) {
             (true, true) => return Ok(self.turns.first().map_or("", String::as_str)),
             (false, _) => "messages before the prompt",
@@ -81,11 +109,19 @@ impl Asked {
 
     /// The messages up to the first turn. `system` is for conversations without a message of the
     /// system.
-    pub fn messages(&self, system: Option<&str>) -> Vec<ChatMessage> {
+    ///
+    /// # Errors
+    /// If the prompt is given in tokens.
+    pub fn messages(&self, system: Option<&str>) -> Result<Vec<ChatMessage>, Error> {
+        if self.tokens.is_some() {
+            return Err(Error::setting(
+                "the prompt is a list of tokens, which no chat template writes: leave out chat",
+            ));
+        }
         let own = self.opening.iter().any(|message| message.role == "system");
         let system = system.filter(|_| !own).map(|text| ChatMessage::new("system", text));
         let first = self.turns.first().map(|text| ChatMessage::new("user", text));
-        system.into_iter().chain(self.opening.iter().cloned()).chain(first).collect()
+        Ok(system.into_iter().chain(self.opening.iter().cloned()).chain(first).collect())
     }
 }
 
@@ -105,6 +141,7 @@ pub struct PromptFormat {
 
 /// All formats; the first whose key a row has reads it.
 pub const FORMATS: &[PromptFormat] = &[
+    spec_bench::SPEED_BENCH,
     spec_bench::FORMAT,
     messages::FORMAT,
     share_gpt::FORMAT,
@@ -122,6 +159,10 @@ pub const FORMATS: &[PromptFormat] = &[
     benchmarks::CNN_DAILY_MAIL,
     benchmarks::GPQA,
     benchmarks::AIPERF,
+    tokens::VLLM,
+    tokens::TRANSFORMERS,
+    tokens::TAPE,
+    tokens::TOKENS,
 ];
 
 /// The keys under which rows of some format have what belongs to a prompt.

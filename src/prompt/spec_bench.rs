@@ -1,9 +1,13 @@
-//! Spec-Bench (Xia et al. 2024, arXiv:2401.07851), SPEED-Bench and MT-Bench (Zheng et al. 2023,
-//! arXiv:2306.05685): one or more turns. Those of AIPerf are objects with a text.
+//! Spec-Bench (Xia et al. 2024, arXiv:2401.07851) and MT-Bench (Zheng et al. 2023,
+//! arXiv:2306.05685): one or more turns. Those of AIPerf are objects with a text. SPEED-Bench
+//! (Abramovich et al. 2026, arXiv:2604.09557) has turns, or, where they were prepared for a
+//! server, a message of the user for each.
 
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use serde_json::{Map, Value};
 
+use super::fields::texts;
+use super::messages::all;
 use super::{Asked, PromptFormat};
 
 pub(super) const FORMAT: PromptFormat = PromptFormat {
@@ -11,15 +15,34 @@ pub(super) const FORMAT: PromptFormat = PromptFormat {
     key: "turns",
     summary: "`turns`, one after the other",
     context: &[],
-    read,
+    read: |row| Ok(Asked { turns: texts(row, "turns")?, ..Asked::default() }),
 };
 
-fn read(row: &Map<String, Value>) -> Result<Asked> {
-    let turns = row["turns"].as_array().filter(|turns| !turns.is_empty());
-    let texts = turns.and_then(|turns| {
-        let text = |turn: &Value| turn.get("text").unwrap_or(turn).as_str().map(str::to_owned);
-        turns.iter().map(text).collect::<Option<Vec<_>>>()
-    });
-    let turns = texts.context("\"turns\" is not a list of at least one text")?;
-    Ok(Asked { turns, ..Asked::default() })
+pub(super) const SPEED_BENCH: PromptFormat = PromptFormat {
+    name: "SPEED-Bench",
+    key: "multiturn",
+    summary: "`turns`, or what `user` says in `messages`, one turn after the other",
+    context: &[],
+    read: speed_bench,
+};
+
+/// With which the rows on the Hugging Face hub begin whose text is that of another data set.
+const PLACEHOLDER: &str = "FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE";
+
+fn speed_bench(row: &Map<String, Value>) -> Result<Asked> {
+    let asked = if row.contains_key("messages") {
+        let (users, opening) =
+            all(row, "messages")?.into_iter().partition::<Vec<_>, _>(|m| m.role == "user");
+        let turns = users.iter().map(|message| message.content().to_owned()).collect();
+        Asked { opening, turns, ..Asked::default() }
+    } else {
+        (FORMAT.read)(row)?
+    };
+    if asked.turns.iter().any(|turn| turn.starts_with(PLACEHOLDER)) {
+        bail!(
+            "the text is SPEED-Bench's placeholder for that of another data set: prepare the file \
+             with SPEED-Bench's own program, which fetches the texts"
+        );
+    }
+    Ok(asked)
 }

@@ -17,8 +17,8 @@ use parquet::schema::parser::parse_message_type;
 use serde_json::{Map, Value};
 
 use crate::error::Error;
+use crate::input::caught;
 use crate::output::{Replacement, cannot_write};
-use crate::rows::caught;
 use crate::tape::{Tape, TapeLine};
 
 /// The first bytes of a Parquet file.

@@ -191,7 +191,7 @@ impl RowVisitor for Accounts<'_> {
         let check = self.open.remove(&seat).unwrap_or_default();
         let wrong = check.misfit(self.plan, &self.plan.cells[cell], &row);
         let wrong = wrong.map(|what| format!("cell {}: {what}", row.cell));
-        let GenerationCheck { behind_end, looped, .. } = check;
+        let GenerationCheck { behind_end, looped, thinking, .. } = check;
         let (rounds, beam) = check.end();
         let timed_with = self.first_of_cluster(cell, &row.prompt).to_owned();
         let original = self.plan.original(&row.prompt).to_owned();
@@ -204,6 +204,7 @@ impl RowVisitor for Accounts<'_> {
             new_tokens: row.new_tokens,
             behind_end,
             looped,
+            thinking,
             target_forwards: row.target_forwards,
             draft_forwards: row.draft_forwards,
             prefill_us: row.prefill_us,

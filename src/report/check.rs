@@ -67,6 +67,8 @@ pub(super) struct GenerationCheck {
     pub(super) behind_end: usize,
     /// How many of its tokens lie in repetition loops.
     pub(super) looped: usize,
+    /// Which of its tokens the target thinks with: from, and to before.
+    pub(super) thinking: Option<[usize; 2]>,
     /// What was written of the beam search that found it.
     beam: Option<Box<BeamRow>>,
 }
@@ -95,6 +97,7 @@ impl GenerationCheck {
         let end = row.tokens.iter().position(|token| eos.contains(token));
         self.behind_end = end.map_or(0, |end| row.tokens.len() - end - 1);
         self.looped = looped_tokens(&row.tokens);
+        self.thinking = row.thinking;
         self.beam = row.beam.map(Box::new);
     }
 

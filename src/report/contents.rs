@@ -12,7 +12,7 @@ use super::validity::InvalidTimes;
 use super::warnings::warnings;
 use super::{
     batches, beams, contrasts, controls, divergence, held_out, machines, other_tools, outliers,
-    places, policies, sessions, speedup_ceiling, trace, worth,
+    places, policies, sessions, speedup_ceiling, thinking, trace, worth,
 };
 use crate::experiment::PlannedModel;
 use crate::model::{CacheDtype, Vocabulary};
@@ -56,6 +56,7 @@ pub(super) fn compose(
     document.extend(held_out::section(results, &series));
     document.extend(predictions(&series, summary));
     document.extend(places::sections(results, &series));
+    document.extend(thinking::section(results, &series));
     document.extend(worth::against_rejection(results, &series));
     document.extend(worth::ceilings(results, &series, summary));
     document.extend(worth::distances(&series, summary));

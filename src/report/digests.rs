@@ -15,12 +15,13 @@ use crate::output::write_whole;
 /// The name of the file.
 pub(super) const SUMS: &str = "SHA256SUMS";
 
-/// What stands in the results folder itself. Only a run on several machines has all of it.
-const FILES: [&str; 6] = [
+/// What stands in the results folder itself. Few runs have all of it.
+const FILES: [&str; 7] = [
     "summary.csv",
     "survival.csv",
     "machines.csv",
     "between_machines.csv",
+    "thinking.csv",
     "report.md",
     "report.html",
 ];

@@ -120,7 +120,8 @@ pub(super) fn attributes(cell: &Cell) -> BTreeMap<String, String> {
     let goal = cell.goal().settings().into_iter();
     let goal = goal.map(|(key, value)| (key.to_owned(), value.to_string()));
     let params = cell.method.params.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
-    kinds.chain(goal).chain(params).collect()
+    let chat = cell.chat_arguments.words().map(|(key, value)| (key.to_owned(), value));
+    kinds.chain(goal).chain(params).chain(chat).collect()
 }
 
 /// The settings of a cell, except those declared by the method `name` of `registry`.
@@ -201,8 +202,8 @@ impl Names {
     /// a search.
     pub(super) fn goal(&self, cell: &Cell) -> String {
         let (sampling, batch) = match cell.goal() {
-            Goal { beam: Some(beam), .. } => return beam.to_string(),
-            Goal { sampling, batch, beam: None } => (sampling, batch),
+            Goal { beam: Some(_), .. } => return cell.goal().to_string(),
+            Goal { sampling, batch, .. } => (sampling, batch),
         };
         let mut name = format!("T = {}", sampling.temperature);
         for key in self.sampling.iter().filter(|key| **key != "temperature") {
@@ -210,6 +211,9 @@ impl Names {
         }
         if batch > 1 {
             name += &format!(", batch = {batch}");
+        }
+        if !cell.chat_arguments.is_empty() {
+            name += &format!(", {}", cell.chat_arguments);
         }
         name
     }

@@ -95,7 +95,7 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         num_beam_groups: cell.beam.map(|beam| beam.num_beam_groups),
         diversity_penalty: cell.beam.map(|beam| beam.diversity_penalty),
         batch: cell.batch,
-        params: cell.method.params.to_string(),
+        params: settings(cell),
         control: cell.control,
         engine: plan.target.engine.clone(),
         dtype: plan.target.dtype.clone(),
@@ -114,6 +114,13 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         rounds: samples.iter().map(|s| s.rounds.len()).sum(),
         ..SummaryRow::default()
     }
+}
+
+/// The settings of a cell's methods, and the arguments of its chat template.
+fn settings(cell: &Cell) -> String {
+    let own = cell.method.params.iter().map(|(key, value)| format!("{key}={value}"));
+    let chat = cell.chat_arguments.words().map(|(key, value)| format!("{key}={value}"));
+    own.chain(chat).collect::<Vec<_>>().join(";")
 }
 
 /// Means over the completions that beam searches found; nothing for those that were drawn.

@@ -27,11 +27,10 @@ pub(crate) use lines::compressed;
 pub(crate) use raw::{Raw, RowVisitor};
 pub use records::{
     BeamRow, BetweenRow, BlockRow, DivergenceRow, FailureRow, GenerationRow, MachineRow,
-    PositionRow, RAW_FILES, RoundRow, SummaryRow, SurvivalRow, TextRow,
+    PositionRow, RAW_FILES, RoundRow, SummaryRow, SurvivalRow, TextRow, ThinkingRow,
 };
-pub use segments::READS_DAMAGED;
 pub(crate) use segments::{
-    SegmentWriter, caught, each_packed, each_packed_place, next_segment, salvage, segments,
+    SegmentWriter, each_packed, each_packed_place, next_segment, salvage, segments,
 };
 pub(crate) use text::{RowWriter, text_of};
 pub(crate) use traces::TopTokens;

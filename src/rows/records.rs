@@ -120,6 +120,8 @@ pub struct TextRow {
     pub text: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beam: Option<BeamRow>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<[usize; 2]>,
 }
 
 /// What `generations.jsonl` says of a text that a beam search found.
@@ -296,6 +298,21 @@ pub struct MachineRow {
     pub speedup: f64,
     pub speedup_lo: Option<f64>,
     pub speedup_hi: Option<f64>,
+}
+
+/// A row of `thinking.csv`: the rounds of a cell inside or outside of thinking.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct ThinkingRow {
+    pub cell: String,
+    pub thinking: bool,
+    pub rounds: usize,
+    pub proposed: usize,
+    pub accepted: usize,
+    pub acceptance_rate: Option<f64>,
+    pub block_efficiency: Option<f64>,
+    pub block_efficiency_lo: Option<f64>,
+    pub block_efficiency_hi: Option<f64>,
 }
 
 /// A row of `between_machines.csv`: the speedups of a cell on all machines.

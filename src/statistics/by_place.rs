@@ -1,8 +1,9 @@
 //! Acceptance by the length of a draft, and by the distance to the end of the completion.
 
+use super::interval::Ratio;
 use super::ratio;
 use super::rounds::CountedRound;
-use super::sample::Sample;
+use super::sample::{Sample, by_prompt};
 
 /// Rounds with something in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -67,6 +68,32 @@ pub fn distances<'a>(
             (distance, round)
         })
     })
+}
+
+/// The rounds of some samples that begin inside of thinking, or those that begin outside.
+pub fn thinking_rounds<'a>(
+    samples: impl IntoIterator<Item = &'a Sample>,
+    inside: bool,
+) -> PlacedRounds {
+    let mut found = PlacedRounds::default();
+    for sample in samples {
+        let [from, to] = sample.thinking.unwrap_or_default();
+        let mut at = 0;
+        for round in sample.rounds.iter() {
+            if (from..to).contains(&at) == inside {
+                found.add(round);
+            }
+            at += round.emitted;
+        }
+    }
+    found
+}
+
+/// τ of these rounds with its uncertainty: accepted tokens per round, plus one.
+pub fn thinking_efficiency(samples: &[Sample], inside: bool) -> Ratio {
+    let prompts = by_prompt(samples).into_values();
+    let sums = prompts.map(|samples| thinking_rounds(samples, inside));
+    Ratio::of(sums.map(|s| ([s.accepted as f64], [s.rounds as f64]))).plus(1.0)
 }
 
 /// Sums over the rounds of each range, given rounds with their places.

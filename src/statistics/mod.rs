@@ -37,7 +37,9 @@ pub use between_runs::{
     CellOfRun, Contrast, ContrastFinding, Measure, PairedPrompts, Pairing, PromptInRuns,
     PromptWork, contrasts, pair_runs,
 };
-pub use by_place::{PlacedRounds, distances, placed, range_name, ranges};
+pub use by_place::{
+    PlacedRounds, distances, placed, range_name, ranges, thinking_efficiency, thinking_rounds,
+};
 pub use cost_model::{CostKeys, CostModel};
 pub use held_out::{HeldOutCell, HeldOutSpeedup, halves, held_out};
 pub use interval::{Interval, MIN_PROMPTS, Ratio, WIDE_Z, Z, student};

@@ -27,6 +27,8 @@ pub struct Sample {
     pub behind_end: usize,
     /// How many of them lie in repetition loops.
     pub looped: usize,
+    /// Which of them the target thinks with: from, and to before.
+    pub thinking: Option<[usize; 2]>,
     pub target_forwards: usize,
     pub draft_forwards: usize,
     pub prefill_us: f64,

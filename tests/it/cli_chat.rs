@@ -1,13 +1,15 @@
 //! Conversations from the command line, with the embedded model and a template.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use specdec::experiment::{Cell, read_plan};
 use specdec::model::{ChatMessage, Conversation, Role, Settings, Source, load};
-use specdec::rows::GenerationRow;
+use specdec::rows::{GenerationRow, RoundRow, SummaryRow, TextRow, ThinkingRow};
 
-use crate::cli_support::{json as output, refuses};
+use crate::cli_support::{json as output, refuses, stdout};
 use crate::experiment_support::rows;
 use crate::run_support::{specdec, succeed};
 
@@ -142,6 +144,11 @@ fn an_experiment_runs_turns_after_the_answers_of_the_model() {
     )
     .unwrap();
     let path = home.join("talk");
+    // What the template and the tokenizer add is shown, too.
+    let seen = stdout(&["plan", path.to_str().unwrap(), "--show", "1"]);
+    let (_, seen) = seen.split_once("\n\nprompt 81 (w), ").unwrap();
+    let wanted = "tokens:\n| <|bos|>system: Write Rust.\n| user: fn main() {\n| assistant:\n";
+    assert_eq!(seen.split_once(' ').unwrap().1, wanted);
     succeed(
         specdec(&["run", path.to_str().unwrap(), "--out", out.to_str().unwrap()]).output().unwrap(),
     );
@@ -186,6 +193,131 @@ fn an_experiment_runs_turns_after_the_answers_of_the_model() {
     let choice = &row["choices"][0];
     for key in ["turns", "decoding_steps", "new_tokens", "wall_time"] {
         assert_eq!(choice[key].as_array().unwrap().len(), 2, "{key} of both turns");
+    }
+}
+
+/// Runs an experiment in a folder with these lines, and returns the results folder.
+fn results_of(home: &Path, lines: &str) -> PathBuf {
+    let (file, out) = (home.join("talk.toml"), home.join("results"));
+    fs::write(&file, lines).unwrap();
+    let run = ["run", file.to_str().unwrap(), "--out", out.to_str().unwrap(), "--clock", "virtual"];
+    Path::new(stdout(&run).trim()).parent().unwrap().to_owned()
+}
+
+/// Catches: arguments that the template does not get, cells compared with the baseline of other
+/// arguments, and rounds counted on the wrong side of the thinking.
+#[test]
+fn chat_arguments_are_axes_and_thinking_is_apart() {
+    let temporary = tempfile::tempdir().unwrap();
+    let home = temporary.path();
+    let template = "{% for m in messages %}{{ m.content }}{% endfor %}\
+                    {% if enable_thinking is true %}<think>{% endif %}{{ effort }}";
+    model(home, &[("chat_template.jinja", template)]);
+    fs::write(
+        home.join("p.jsonl"),
+        "{\"prompt\": \"fn main() {\"}\n{\"prompt\": \"struct A {\"}\n",
+    )
+    .unwrap();
+    let toml = "target = \"model\"\nprompts = \"p.jsonl\"\nmax_tokens = 24\nwarmup = 1\nchat = true\n\
+                chat_arguments = { enable_thinking = [true, false], effort = \"//\" }\n\
+                [sweep]\ndrafter = \"prompt_lookup\"\ntemperature = 0.0\n";
+    let results = results_of(home, toml);
+    let plan = read_plan(&results).unwrap();
+    let generations: Vec<GenerationRow> = rows(&results, "generations.csv");
+    let summary: Vec<SummaryRow> = rows(&results, "summary.csv");
+    let thinking: Vec<ThinkingRow> = rows(&results, "thinking.csv");
+    let tokens =
+        |cell: &Cell| generations.iter().find(|row| row.cell == cell.id).unwrap().prompt_tokens;
+    let words = plan.cells.iter().map(|cell| cell.chat_arguments.to_string()).collect::<Vec<_>>();
+    let [on, off] = [true, false].map(|on| format!("enable_thinking = {on}, effort = //"));
+    assert_eq!(words, [&on, &on, &off, &off].map(String::as_str));
+    assert!(tokens(&plan.cells[1]) > tokens(&plan.cells[3]), "the template writes <think>");
+    for (cell, inside) in [(&plan.cells[1], true), (&plan.cells[3], false)] {
+        assert_eq!(plan.baseline_of(cell).unwrap().chat_arguments, cell.chat_arguments);
+        let row = summary.iter().find(|row| row.cell == cell.id).unwrap();
+        assert!(
+            row.params.ends_with(&format!("enable_thinking={inside};effort=//")),
+            "{}",
+            row.params
+        );
+        let own = thinking.iter().filter(|own| own.cell == cell.id);
+        for own in own {
+            let all = own.thinking == inside;
+            assert_eq!(
+                (own.rounds, own.accepted > 0),
+                if all { (row.rounds, own.accepted > 0) } else { (0, false) }
+            );
+            assert_eq!(own.block_efficiency, if all { row.block_efficiency } else { None });
+        }
+    }
+    assert_eq!(thinking.len(), 4);
+    let report = fs::read_to_string(results.join("report.md")).unwrap();
+    assert!(report.contains("## Inside and outside of thinking"), "{report}");
+    assert!(report.contains(&format!("T = 0, {on}")), "{report}");
+    let plan = ["plan", home.join("talk.toml").to_str().unwrap(), "--show", "1"].map(str::to_owned);
+    let plan = plan.iter().map(String::as_str).collect::<Vec<_>>();
+    let seen = stdout(&plan);
+    assert!(
+        seen.contains(&format!(" with {on}, ")) && seen.contains("| fn main() {<think>//\n"),
+        "{seen}"
+    );
+    for (set, part) in [
+        ("chat=false", "\"chat_arguments\" is for conversations: set chat = true"),
+        ("chat_arguments={effors=1}", "the target's chat template does not read \"effors\""),
+        ("chat_arguments={messages=1}", "the template has \"messages\" from the conversation"),
+        ("chat_arguments={effort=[1, 1]}", "effort = 1 is listed twice"),
+        ("chat_arguments={effort=[]}", "effort is empty: give at least one value"),
+        ("chat_arguments={effort={a=1}}", "allowed is a text, a number, true or false, or a list"),
+        (
+            "chat_arguments=3",
+            "\"chat_arguments\" = 3: allowed is a table of values or lists of values",
+        ),
+        ("thinking=[\"a\"]", "\"thinking\" = [\"a\"]: allowed is a list of two texts"),
+    ] {
+        refuses(&[&plan[..], &["--set", set]].concat(), part);
+    }
+}
+
+/// Catches: strings across tokens, a prompt that opens the thinking or closes it, a completion that
+/// ends first, and rounds placed by their end. Each token of a toy is a letter.
+#[test]
+fn thinking_is_found_in_completions() {
+    let temporary = tempfile::tempdir().unwrap();
+    let home = temporary.path();
+    let prompts = ["abd", "bcb", "bcbdab", "aadd"].map(|p| format!("{{\"prompt\": \"{p}\"}}\n"));
+    fs::write(home.join("p.jsonl"), prompts.concat()).unwrap();
+    let toml = "target = \"toy:mixed\"\nprompts = \"p.jsonl\"\nmax_tokens = 16\nrepeats = 8\nwarmup = 1\n\
+                thinking = [\"bc\", \"da\"]\n[sweep]\ndrafter = \"prompt_lookup\"\n";
+    let results = results_of(home, toml);
+    let generations = fs::read_to_string(results.join("generations.jsonl")).unwrap();
+    let generations =
+        generations.lines().map(|line| serde_json::from_str::<TextRow>(line).unwrap());
+    let generations = generations.collect::<Vec<_>>();
+    let rounds: Vec<RoundRow> = rows(&results, "rounds.csv");
+    let (mut kinds, mut sums) = ([0; 3], BTreeMap::<(String, bool), usize>::new());
+    for row in &generations {
+        let opened = row.prompt == "p-2";
+        let from = if opened { Some(0) } else { row.text.find("bc") };
+        let end = from.and_then(|from| Some(from + row.text[from..].find("da")? + 2));
+        let wanted = from.map(|from| [from, end.unwrap_or(row.text.len())]);
+        assert_eq!(row.thinking, wanted, "{}: {}", row.prompt, row.text);
+        kinds[usize::from(from.is_some()) + usize::from(end.is_some())] += 1;
+        let own = rounds
+            .iter()
+            .filter(|r| (&r.cell, &r.prompt, r.repeat) == (&row.cell, &row.prompt, row.repeat));
+        let mut at = 0;
+        for round in own {
+            let inside = wanted.is_some_and(|[from, to]| (from..to).contains(&at));
+            *sums.entry((row.cell.clone(), inside)).or_default() += 1;
+            at += round.emitted;
+        }
+    }
+    assert!(kinds.iter().all(|&n| n > 0), "none, open, closed: {kinds:?}");
+    let thinking: Vec<ThinkingRow> = rows(&results, "thinking.csv");
+    assert_eq!(thinking.len(), 2);
+    for row in thinking {
+        assert_eq!(row.rounds, sums[&(row.cell.clone(), row.thinking)]);
+        assert!(row.block_efficiency >= Some(1.0) && row.proposed >= row.accepted);
     }
 }
 

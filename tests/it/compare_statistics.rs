@@ -177,6 +177,7 @@ fn sample(prompt: &str, repeat: u32, us: f64, timed: bool) -> Sample {
         new_tokens: 10,
         behind_end: 0,
         looped: 0,
+        thinking: None,
         target_forwards: 5,
         draft_forwards: 0,
         prefill_us: 1.0,

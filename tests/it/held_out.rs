@@ -168,6 +168,7 @@ fn sample(prompt: usize, k: usize, slower: f64) -> Sample {
         new_tokens: 20 * emitted,
         behind_end: 0,
         looped: 0,
+        thinking: None,
         target_forwards: 20,
         draft_forwards: 20 * k,
         prefill_us: 0.0,

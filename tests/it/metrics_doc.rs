@@ -9,7 +9,7 @@ use specdec::report::headings;
 use specdec::rows::columns;
 use specdec::rows::{
     BetweenRow, BlockRow, DivergenceRow, FailureRow, GenerationRow, MachineRow, PositionRow,
-    RAW_FILES, RoundRow, SummaryRow, SurvivalRow, TextRow, TraceRow,
+    RAW_FILES, RoundRow, SummaryRow, SurvivalRow, TextRow, ThinkingRow, TraceRow,
 };
 
 const DOC: &str = include_str!("../../docs/metrics.md");
@@ -56,6 +56,7 @@ fn every_column_is_documented() {
     check_columns("summary.csv", &headings::<SummaryRow>());
     check_columns("machines.csv", &headings::<MachineRow>());
     check_columns("between_machines.csv", &headings::<BetweenRow>());
+    check_columns("thinking.csv", &headings::<ThinkingRow>());
     check::<PassRow>("specdec bench --csv");
 }
 

@@ -4,8 +4,8 @@ use std::fs;
 
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use specdec::experiment::pack_run;
+use specdec::input::READS_DAMAGED;
 use specdec::report::{Results, load};
-use specdec::rows::READS_DAMAGED;
 
 use crate::damage_support::files;
 use crate::packed_support::{OwnRun, segments};

@@ -6,8 +6,9 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
+use specdec::error::Error;
 use specdec::model::ChatMessage;
-use specdec::prompt::{FORMATS, Question, read};
+use specdec::prompt::{Asked, FORMATS, Question, read};
 
 use crate::cli_support::{specdec, text};
 
@@ -18,6 +19,11 @@ fn file(name: &str, bytes: &[u8]) -> Result<Vec<Question>, String> {
     std::fs::write(&file, bytes).unwrap();
     let here = format!("{}/", folder.path().display());
     read(&file).map_err(|error| format!("{error:#}").replace(&here, ""))
+}
+
+/// The tokens of a first turn without a conversation, whose text is never encoded.
+fn alone(asked: &Asked) -> Result<Vec<u32>, String> {
+    asked.encode_alone(8, |_| Ok::<_, Error>(Vec::new())).map_err(|error| error.to_string())
 }
 
 /// The one question of a line.
@@ -36,7 +42,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn every_format_gives_its_turns() {
-    let cases: [(&str, &str, &str, &[&str]); 23] = [
+    let cases: [(&str, &str, &str, &[&str]); 30] = [
         (r#"{"prompt": "p"}"#, "set-1", "set", &["p"]),
         (
             r#"{"question_id": 81, "category": "writing", "turns": ["a", "b"], "reference": []}"#,
@@ -115,12 +121,35 @@ fn every_format_gives_its_turns() {
         (r#"{"article": "a", "highlights": "h", "id": "abc"}"#, "abc", "set", &["a"]),
         (r#"{"Question": "q", "Correct Answer": "a"}"#, "set-1", "set", &["q"]),
         (r#"{"text": "t", "delay": 10}"#, "set-1", "set", &["t"]),
+        (
+            r#"{"prompt": ["a", "b"], "prompt_id": 8, "category": "writing", "reference": []}"#,
+            "8",
+            "writing",
+            &["a", "b"],
+        ),
+        (
+            r#"{"question_id": "q", "category": "low_entropy", "turns": ["a"], "multiturn": false}"#,
+            "q",
+            "low_entropy",
+            &["a"],
+        ),
+        (
+            r#"{"question_id": "q", "category": "rag", "multiturn": true, "messages": [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]}"#,
+            "q",
+            "rag",
+            &["a", "b"],
+        ),
+        (r#"{"prompt_token_ids": [7], "prompt_logprobs": null}"#, "set-1", "set", &[]),
+        (r#"{"input_ids": [7], "attention_mask": [1]}"#, "set-1", "set", &[]),
+        (r#"{"id": "p", "prompt_tokens": [7]}"#, "p", "set", &[]),
+        (r#"{"tokens": [7]}"#, "set-1", "set", &[]),
     ];
     for (row, id, category, turns) in cases {
         let question = line(row);
         assert_eq!((&*question.id, &*question.category), (id, category), "{row}");
         assert_eq!(question.asked.turns, turns, "{row}");
         assert!(question.asked.opening.is_empty(), "{row}");
+        assert_eq!(question.asked.tokens, turns.is_empty().then(|| vec![7]), "{row}");
     }
     // Every format is among them.
     for format in FORMATS {
@@ -164,9 +193,9 @@ fn what_belongs_to_a_conversation_is_kept() {
             (&*asked.opening, &*asked.turns),
             (&[system.clone()][..], &["h".to_owned()][..])
         );
-        assert!(asked.alone().unwrap_err().to_string().contains("set chat = true"), "{row}");
+        assert!(alone(&asked).unwrap_err().contains("set chat = true"), "{row}");
         let own = [system.clone(), ChatMessage::new("user", "h")];
-        assert_eq!(asked.messages(Some("another")), own);
+        assert_eq!(asked.messages(Some("another")).unwrap(), own);
     }
     let tools = r#"[{"type": "function", "function": {"name": "f"}}]"#;
     let calls = line(&format!(
@@ -185,7 +214,7 @@ fn what_belongs_to_a_conversation_is_kept() {
     let share = json!({"tools": tools, "conversations": [{"from": "human", "value": "h"}]});
     let share = line(&share.to_string()).asked;
     assert_eq!(share.tools, calls.asked.tools);
-    assert!(share.alone().unwrap_err().to_string().starts_with("there are tools for the prompt"));
+    assert!(alone(&share).unwrap_err().starts_with("there are tools for the prompt"));
 }
 
 /// Catches: context under a key that a format does not read, and that nobody hears of.
@@ -277,6 +306,14 @@ fn a_bad_entry_is_named_by_file_line_and_reason() {
         ("{\"conversation\": 1}", "\"conversation\" is not a list"),
         ("{\"conversatoin\": []}", "(did you mean \"conversation\" by \"conversatoin\"?)"),
         ("{\"words\": 1}", "\"turns\" (Spec-Bench and MT-Bench), \"messages\" (OpenAI)"),
+        ("{\"prompt\": [1, -1]}", "\"prompt\" is not a list of at least one text"),
+        ("{\"tokens\": 12}", "\"tokens\" is not a list of at least one token id"),
+        ("{\"input_ids\": []}", "\"input_ids\" is not a list of at least one token id"),
+        ("{\"prompt_token_ids\": [4294967296]}", "is not a list of at least one token id"),
+        (
+            "{\"multiturn\": false, \"turns\": [\"FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE\"]}",
+            "the text is SPEED-Bench's placeholder for that of another data set",
+        ),
     ] {
         let good = "{\"prompt\": \"fine\"}";
         let error = file("bad.jsonl", format!("{good}\n{row}\n").as_bytes()).unwrap_err();

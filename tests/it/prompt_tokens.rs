@@ -1,5 +1,5 @@
 //! Prompts are plain text: with every kind of tokenizer, no string in them becomes a control
-//! token unless that is requested.
+//! token unless that is requested. Prompts in tokens are taken as they are.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use specdec::error::Error;
 use specdec::model::{Codec, Role, Settings, Source, load};
 
 use crate::checkpoint::{BOS, Checkpoint, EOS, tokenizer_json, write_json};
-use crate::cli_support::{json as shown, specdec, stdout, text as utf8};
+use crate::cli_support::{json as shown, refuses, specdec, stdout, text as utf8};
 
 /// Loads a checkpoint with this tokenizer and these keys of `config.json`.
 fn codec(tokenizer: &Value, config: Value, special_tokens: bool) -> Result<Arc<dyn Codec>, Error> {
@@ -246,4 +246,33 @@ fn experiments_read_prompts_like_commands() {
     let (text, tokens) = (lengths("special_tokens=false"), lengths("special_tokens=true"));
     assert_eq!((text["empty"], text["control"]), (1, 10));
     assert_eq!((tokens["empty"], tokens["control"]), (1, 4));
+}
+
+/// Catches: tokens that a tokenizer changes, that no vocabulary has, or that a template drops.
+#[test]
+fn prompts_may_be_tokens_of_the_target() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, experiment) = (dir.path().join("p.jsonl"), dir.path().join("experiment.toml"));
+    let toml = "target = \"toy:mixed\"\nprompts = \"p.jsonl\"\nmax_tokens = 2\n\
+                [sweep]\ndrafter = \"prompt_lookup\"\n";
+    std::fs::write(&experiment, toml).unwrap();
+    let rows = "{\"prompt\": \"abc\"}\n{\"prompt_token_ids\": [0, 1, 2]}\n{\"prompt\": [2, 1]}\n";
+    std::fs::write(&file, rows).unwrap();
+    let experiment = experiment.to_str().unwrap();
+    let out = dir.path().join("out");
+    let run = ["run", experiment, "--out", out.to_str().unwrap(), "--clock", "virtual"];
+    let report = stdout(&run);
+    let plan = Path::new(report.trim()).with_file_name("plan.toml");
+    let plan = std::fs::read_to_string(plan).unwrap();
+    assert!(plan.contains("[copies]\np-2 = \"p-1\"\n"), "{plan}");
+    refuses(&["plan", experiment, "--set", "chat=true"], "prompt p-1 cannot be run");
+    std::fs::write(&file, "{\"tokens\": [1, 4]}\n").unwrap();
+    let why = "prompt p-1 cannot be run: token 4 lies outside the target's vocabulary of 4 tokens";
+    refuses(&["plan", experiment], why);
+    let why = "the prompt is a list of tokens, which no chat template writes: leave out chat";
+    refuses(&["plan", experiment, "--set", "chat=true"], why);
+    let tape = dir.path().join("t.jsonl");
+    let record = ["tape", "record", "--target", "toy:mixed", "--out", tape.to_str().unwrap()];
+    let record = [&record[..], &["--max-tokens", "2", "--prompts", file.to_str().unwrap()]];
+    refuses(&record.concat(), "token 4 lies outside the target's vocabulary of 4 tokens");
 }

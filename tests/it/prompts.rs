@@ -1,6 +1,15 @@
 //! Prompt sets: which lines are valid, which prompts are chosen, and what happens to
 //! prompts that are too long.
 
+use std::io::Write;
+use std::sync::Arc;
+
+use flate2::write::GzEncoder;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
 use specdec::draft::Texts;
 use specdec::error::Error;
 use specdec::experiment::prompts::{Prompt, sha256};
@@ -42,7 +51,7 @@ fn invalid_prompt_lines_are_reported_with_their_line_number() {
         ("{\"promt\": \"a\"}", "no \"prompt\" (did you mean \"prompt\" by \"promt\"?)"),
         ("{\"words\": \"a\"}", "no \"prompt\": write {\"prompt\": …}"),
         ("{\"prompt\": 3}", "\"prompt\" is not a text"),
-        ("{\"prompt\": [\"a\"]}", "\"prompt\" is not a text"),
+        ("{\"prompt\": [\"a\", 1]}", "\"prompt\" is not a list of at least one text"),
         ("{\"turns\": []}", "\"turns\" is not a list of at least one text"),
         ("{\"turns\": \"a\"}", "\"turns\" is not a list"),
         ("{\"prompt\": \"a\", \"id\": 1.5}", "\"id\" = 1.5: allowed is a text or an integer"),
@@ -197,6 +206,29 @@ fn on_long_prompt_truncate_keeps_the_end_of_a_prompt() {
     assert_ne!(plan.prompts_sha256, whole.prompts_sha256);
 }
 
+/// Catches: another end that is cut, shorter prompts among the others, or a chat template cut.
+#[test]
+fn input_tokens_gives_all_prompts_one_length() {
+    let Frozen { plan, tokens, .. } = frozen([99, 99], &LETTERS, &["input_tokens=5"]).unwrap();
+    assert_eq!(plan.prompts, ["p3", "p4", "p5", "p6"]);
+    assert!(tokens.iter().all(|own| *own == LETTERS.encode("abaca").unwrap()), "{tokens:?}");
+    let said = [
+        "Each prompt is cut to its first 5 tokens.",
+        "Left out as shorter, 2 of 6 prompts: p1, p2.",
+    ];
+    assert_eq!(plan.choice.sentences(9), said);
+    let two = frozen([99, 99], &LETTERS, &["input_tokens=5", "prompts_limit=2"]).unwrap().plan;
+    let chosen = "Chosen by the seed, of 4 prompts: prompts_limit = 2.";
+    assert_eq!(two.choice.sentences(9)[2], chosen);
+    let none = frozen([99, 99], &LETTERS, &["input_tokens=13"]).unwrap_err();
+    let short = "all 6 prompts are shorter than input_tokens = 13: the longest has 12 tokens";
+    assert_eq!(none, short);
+    let chat = frozen([99, 99], &LETTERS, &["input_tokens=5", "chat=true"]).unwrap_err();
+    assert!(chat.starts_with("\"input_tokens\" would cut off what the chat template ends with"));
+    let long = frozen([9, 99], &LETTERS, &["input_tokens=5"]).unwrap_err();
+    assert!(long.starts_with("4 of 4 prompts are too long"), "{long}");
+}
+
 #[test]
 fn the_seed_chooses_prompts() {
     let ids = |set: &[&str]| frozen([99, 99], &LETTERS, set).unwrap().plan.prompts;
@@ -254,4 +286,89 @@ fn a_template_makes_prompts_of_any_rows() {
     let plan = ["plan", experiment.to_str().unwrap()];
     assert!(stdout(&plan).contains("prompts     1, "), "{}", stdout(&plan));
     refuses(&[&plan[..], &["--set", "prompt_template={body}"]].concat(), "there is no \"body\"");
+}
+
+/// Catches: a shape of file or a compression whose rows differ from those of the others.
+#[test]
+fn all_shapes_of_files_hold_the_same_rows() {
+    let lines = "{\"question_id\": 7, \"category\": \"code\", \"turns\": [\"a\", \"b, \\\"c\\\"\"]}\n\
+                 {\"question_id\": 8, \"category\": \"prose\", \"turns\": [\"é\\nd\"]}\n";
+    let list = format!("[{}]", lines.trim().replace('\n', ","));
+    let csv = "question_id,category,turns\n7,code,\"[\"\"a\"\", \"\"b, \\\"\"c\\\"\"\"\"]\"\n\
+               8,prose,\"[\"\"é\\nd\"\"]\"\n";
+    let pack = [
+        |bytes: &[u8]| bytes.to_vec(),
+        |bytes: &[u8]| {
+            let mut packed = GzEncoder::new(Vec::new(), flate2::Compression::default());
+            packed.write_all(bytes).unwrap();
+            packed.finish().unwrap()
+        },
+        |bytes: &[u8]| zstd::encode_all(bytes, 0).unwrap(),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let wanted = [("7", "code", "a|b, \"c\"".to_owned()), ("8", "prose", "é\nd".to_owned())];
+    let mut shapes = vec![
+        ("jsonl", lines.as_bytes().to_vec()),
+        ("json", list.into_bytes()),
+        ("csv", csv.as_bytes().to_vec()),
+    ];
+    for codec in
+        [Compression::UNCOMPRESSED, Compression::SNAPPY, Compression::ZSTD(ZstdLevel::default())]
+    {
+        shapes.push(("parquet", parquet(codec)));
+    }
+    for (kind, bytes) in shapes {
+        for (pack, end) in pack.iter().zip(["", ".gz", ".zst"]) {
+            let file = folder.path().join(format!("set.{kind}{end}"));
+            std::fs::write(&file, pack(&bytes)).unwrap();
+            let found = read(&file).unwrap();
+            let found = found.iter().map(|q| (&*q.id, &*q.category, q.asked.turns.join("|")));
+            assert_eq!(found.collect::<Vec<_>>(), wanted, "{kind}{end}");
+        }
+    }
+}
+
+/// Two rows of Spec-Bench with an integer, a text and a list of texts.
+fn parquet(codec: Compression) -> Vec<u8> {
+    let schema = "message rows { required int64 question_id; required binary category (UTF8);
+        optional group turns (LIST) { repeated group list { optional binary element (UTF8); } } }";
+    let schema = Arc::new(parse_message_type(schema).unwrap());
+    let properties = WriterProperties::builder().set_compression(codec).build();
+    let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties)).unwrap();
+    let mut group = writer.next_row_group().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<Int64Type>().write_batch(&[7, 8], None, None).unwrap();
+    column.close().unwrap();
+    let texts =
+        |texts: &[&str]| texts.iter().map(|text| (*text).into()).collect::<Vec<ByteArray>>();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<ByteArrayType>().write_batch(&texts(&["code", "prose"]), None, None).unwrap();
+    column.close().unwrap();
+    let (turns, defined, repeated) = (texts(&["a", "b, \"c\"", "é\nd"]), [3; 3], [0, 1, 0]);
+    let mut column = group.next_column().unwrap().unwrap();
+    let column_writer = column.typed::<ByteArrayType>();
+    column_writer.write_batch(&turns, Some(&defined), Some(&repeated)).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn damaged_tables_are_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |name: &str, bytes: &[u8]| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, bytes).unwrap();
+        let here = format!("{}/", folder.path().display());
+        format!("{:#}", read(&file).unwrap_err()).replace(&here, "")
+    };
+    assert_eq!(refused("a.parquet", b"{}"), "a.parquet is not a Parquet file");
+    let whole = parquet(Compression::SNAPPY);
+    let torn = refused("a.parquet", &whole[..whole.len() - 9]);
+    assert!(torn.starts_with("a.parquet cannot be read: "), "{torn}");
+    assert_eq!(refused("a.csv", b"prompt,id\na,1\nb\n"), "a.csv line 3: 1 cells below 2 names");
+    let packed = zstd::encode_all(&b"{\"prompt\": \"a\"}"[..], 0).unwrap();
+    let torn = refused("a.jsonl.zst", &packed[..packed.len() - 4]);
+    assert!(torn.starts_with("cannot read prompts: a.jsonl.zst: "), "{torn}");
+    assert_eq!(refused("a.csv", b"prompt,id\n"), "a.csv holds no prompt");
 }

@@ -180,7 +180,7 @@ impl Replay<'_> {
         };
         let trace = self.trace(cell, (&prompt.id, repeat), &steps, &tokens);
         let (cell, prompt) = (cell.id.clone(), prompt.id.clone());
-        let text = TextRow { cell, prompt, repeat, tokens, text, beam: None };
+        let text = TextRow { cell, prompt, repeat, tokens, text, beam: None, thinking: None };
         Ok(Expected { row, text, rounds, positions, trace })
     }
 

@@ -50,6 +50,7 @@ fn the_published_definition_gives_the_numbers_of_our_columns() {
     let path = folder.to_str().unwrap();
     assert!(!folder.join("spec-bench").exists(), "only on demand");
     succeed(specdec(&["report", path, "--spec-bench"]).output().unwrap());
+    by_category(&folder);
     let plan = read_plan(&folder).unwrap();
     let generations: Vec<GenerationRow> = rows(&folder, "generations.csv");
     let rounds: Vec<RoundRow> = rows(&folder, "rounds.csv");
@@ -112,4 +113,44 @@ fn the_published_definition_gives_the_numbers_of_our_columns() {
         near(emitted / rounds.count() as f64, row.block_efficiency.unwrap_or(1.0));
     }
     assert!(plan.cells.len() >= 4 && baselines.len() == 2);
+}
+
+/// Catches: means of prompts for those of steps, steps without a draft, or the pooled value for the
+/// mean over categories. The numbers are sums over the raw rows.
+fn by_category(folder: &Path) {
+    succeed(specdec(&["report", folder.to_str().unwrap(), "--by-category"]).output().unwrap());
+    let generations: Vec<GenerationRow> = rows(folder, "generations.csv");
+    let category = |prompt: &str| {
+        generations.iter().find(|row| row.prompt == prompt).unwrap().category.clone()
+    };
+    let rounds: Vec<RoundRow> = rows(folder, "rounds.csv");
+    let plan = read_plan(folder).unwrap();
+    let cells = plan.cells.iter().filter(|cell| !cell.is_baseline()).collect::<Vec<_>>();
+    for name in ["accept_length", "accept_rate"] {
+        let mut table =
+            csv::Reader::from_path(folder.join(format!("by-category/{name}.csv"))).unwrap();
+        let head = table.headers().unwrap().clone();
+        let head = head.iter().collect::<Vec<_>>();
+        assert_eq!((head[0], *head.last().unwrap()), ("Model", "Overall"));
+        let categories = &head[1..head.len() - 1];
+        assert!(categories.len() > 1 && categories.is_sorted(), "{categories:?}");
+        let lines = table.records().map(Result::unwrap).collect::<Vec<_>>();
+        assert_eq!(lines.len(), cells.len());
+        for (cell, line) in cells.iter().zip(lines) {
+            let values = categories.iter().map(|wanted| {
+                let own = rounds.iter().filter(|row| row.cell == cell.id && row.proposed > 0);
+                let own = own.filter(|row| category(&row.prompt) == *wanted).collect::<Vec<_>>();
+                let sum = |of: fn(&RoundRow) -> usize| own.iter().map(|r| of(r)).sum::<usize>();
+                let accepted = sum(RoundRow::kept) as f64;
+                match name {
+                    "accept_length" => 1.0 + accepted / own.len() as f64,
+                    _ => accepted / sum(|row| row.proposed) as f64,
+                }
+            });
+            let mut wanted = values.collect::<Vec<_>>();
+            wanted.push(wanted.iter().sum::<f64>() / wanted.len() as f64);
+            let found = line.iter().skip(1).map(str::to_owned).collect::<Vec<_>>();
+            assert_eq!(found, wanted.iter().map(|x| format!("{x:.4}")).collect::<Vec<_>>());
+        }
+    }
 }

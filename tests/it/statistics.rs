@@ -50,6 +50,7 @@ pub(crate) fn sample(prompt: &str, decode_us: f64, rounds: Vec<RoundRow>) -> Sam
         new_tokens: rounds.iter().map(|r| r.emitted).sum(),
         behind_end: 0,
         looped: 0,
+        thinking: None,
         target_forwards: rounds.len(),
         draft_forwards: 0,
         prefill_us: 0.0,

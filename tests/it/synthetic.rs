@@ -120,6 +120,7 @@ impl Synthetic {
                     },
                     beam: None,
                     batch: 1,
+                    chat_arguments: Default::default(),
                     class: if temperature == 0.0 { "G~" } else { "D" }.to_owned(),
                     control: false,
                 });
@@ -147,6 +148,7 @@ impl Synthetic {
             ignore_eos: true,
             special_tokens: false,
             chat: false,
+            thinking: ["<think>", "</think>"].map(str::to_owned),
             kv_cache: true,
             trace: false,
             clock: "real".to_owned(),

@@ -42,6 +42,7 @@ pub(crate) fn texts(rows: &Rows) -> Vec<TextRow> {
             .collect(),
         text: "a".repeat(g.new_tokens),
         beam: None,
+        thinking: None,
     };
     counted.map(text).collect()
 }

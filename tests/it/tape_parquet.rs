@@ -2,8 +2,8 @@
 
 use std::fs;
 
+use specdec::input::READS_DAMAGED;
 use specdec::recording::{read_tape_file, write_parquet};
-use specdec::rows::READS_DAMAGED;
 use specdec::tape::{
     DraftBeliefs, DraftStart, LoggedRound, SiblingScores, TAPE_FORMAT, Tape, TapeDrafter,
     TapeHeader, TapeLine, TapeLog, TapeModel, TapeScore,

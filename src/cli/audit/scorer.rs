@@ -92,7 +92,9 @@ impl Scorer {
             Self::Models(pair) => prompts.chosen(pair, new),
             Self::Server { target, .. } => {
                 let most = target.info().context_length.saturating_sub(new);
-                prompts.chosen_by(most, |prompt| target.encode(prompt.asked.alone()?))
+                let vocab = target.info().vocab;
+                let encode = |text: &str| target.encode(text);
+                prompts.chosen_by(most, |prompt| prompt.asked.encode_alone(vocab, encode))
             }
         }
     }

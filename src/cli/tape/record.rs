@@ -70,7 +70,7 @@ fn of_experiment(args: &RecordArgs, experiment: &std::path::Path) -> Result<Tape
     let ready = prepare(experiment, &args.overrides)?;
     let frozen = ready.freeze(&ready.texts())?;
     let samplings = samplings(&frozen.plan)?;
-    ready.recording(frozen, samplings).run(&args.out)
+    ready.recording(frozen, samplings)?.run(&args.out)
 }
 
 /// The sampling settings of a plan, each once: a completion is the same in every batch. Beam

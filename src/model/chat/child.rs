@@ -46,6 +46,7 @@ struct RenderRequest {
     tokens: Map<String, Value>,
     messages: Vec<ChatMessage>,
     tools: Vec<Value>,
+    arguments: Map<String, Value>,
     today: Option<String>,
     controls: Vec<String>,
 }
@@ -68,11 +69,11 @@ pub fn render_chat(request: impl Read, mut answer: impl Write) -> std::io::Resul
 }
 
 fn rendered(request: RenderRequest) -> Result<ChatText, Error> {
-    let RenderRequest { source, tokens, messages, tools, today, controls } = request;
+    let RenderRequest { source, tokens, messages, tools, arguments, today, controls } = request;
     let today = today.map(|day| day.parse()).transpose()?;
     let controls = controls.iter().map(String::as_str).collect::<Vec<_>>();
     let template = ChatTemplate::new(Path::new(""), &source, tokens)?;
-    template.prompt(&Conversation { messages, tools, today }, &controls)
+    template.prompt(&Conversation { messages, tools, arguments, today }, &controls)
 }
 
 /// [`ChatTemplate::prompt`] in a process of its own, if a program was named for it.
@@ -90,6 +91,7 @@ pub(in crate::model) fn prompt(
         tokens: template.tokens.clone(),
         messages: conversation.messages.clone(),
         tools: conversation.tools.clone(),
+        arguments: conversation.arguments.clone(),
         today: conversation.today.map(|today| today.to_string()),
         controls: controls.iter().map(|&name| name.to_owned()).collect(),
     };

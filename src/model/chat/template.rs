@@ -71,6 +71,11 @@ impl ChatTemplate {
         &self.file
     }
 
+    /// Whether its source has a name in it, as a whole word.
+    pub fn names(&self, name: &str) -> bool {
+        self.source.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|word| word == name)
+    }
+
     /// SHA-256 of its source.
     pub fn sha256(&self) -> &str {
         &self.sha256

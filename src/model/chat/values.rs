@@ -7,18 +7,19 @@ use crate::model::conversation::{ChatMessage, Conversation};
 /// The values for a conversation that the model is to answer. Without tools and documents
 /// `transformers` passes `none` for them.
 pub(super) fn values(conversation: &Conversation) -> Map<String, Value> {
-    let Conversation { messages, tools, .. } = conversation;
+    let Conversation { messages, tools, arguments, .. } = conversation;
     let messages = messages.iter().map(|ChatMessage { role, fields }| {
         let role = ("role".to_owned(), Value::from(role.as_str()));
         [role].into_iter().chain(fields.clone()).collect::<Value>()
     });
     let tools = (!tools.is_empty()).then(|| tools.clone());
-    Map::from_iter([
+    let own = [
         ("messages".to_owned(), messages.collect()),
         ("tools".to_owned(), tools.into()),
         ("documents".to_owned(), Value::Null),
         ("add_generation_prompt".to_owned(), Value::Bool(true)),
-    ])
+    ];
+    arguments.clone().into_iter().chain(own).collect()
 }
 
 /// A text of a conversation that is not the template's: a content, or a text at any depth of

@@ -243,7 +243,11 @@ impl Import<'_> {
             let messages = ChatMessage::read_all("messages", &request["messages"]);
             let messages = messages.map_err(Error::input)?;
             let tools = read_tools(request.get("tools")).map_err(Error::input)?;
-            return Ok(codec()?.encode_chat(&Conversation { messages, tools, today: None })?);
+            return Ok(codec()?.encode_chat(&Conversation {
+                messages,
+                tools,
+                ..Conversation::default()
+            })?);
         }
         let prompt = logged.prompt.as_deref().context(
             "the prompt is not logged: log the request with the response, as \

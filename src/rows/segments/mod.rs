@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-pub use self::read::READS_DAMAGED;
-pub(crate) use self::read::{caught, each_packed, each_packed_place, first_packed, salvage};
+pub(crate) use self::read::{each_packed, each_packed_place, first_packed, salvage};
 pub(crate) use self::write::SegmentWriter;
 use super::file::RawRow;
 
@@ -142,6 +141,7 @@ mod tests {
             tokens: vec![0, u32::MAX],
             text: "\u{1F600} \"x\"\n".to_owned(),
             beam,
+            thinking: beam.map(|_| [1, 3]),
             ..TextRow::default()
         });
         written(&file, &texts);

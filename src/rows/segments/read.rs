@@ -3,10 +3,7 @@
 use std::fmt::Display;
 use std::fs::File;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Mutex;
-use std::thread;
 
 use anyhow::{Context, Result, anyhow, bail};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
@@ -18,11 +15,7 @@ use super::super::ahead::{RowQueue, read_ahead};
 use super::super::file::RawRow;
 use super::super::typed::{CellAccess, TypedCells, TypedColumn};
 use super::NANOSECONDS;
-use crate::input::open_file;
-
-/// The name of a thread whose panic is not a bug of this program: the library panics where a
-/// file is damaged in some ways.
-pub const READS_DAMAGED: &str = "reads what may be damaged";
+use crate::input::{caught, open_file};
 
 /// The columns that say which generation a row is of.
 const PLACE: [&str; 3] = ["cell", "prompt", "repeat"];
@@ -134,21 +127,6 @@ fn apart<T: Send>(
         read(&reader, name)
     };
     caught(opened).unwrap_or_else(|| Err(anyhow!("{name} is damaged")))
-}
-
-/// Reads in a thread of its own, or on this one if the system starts no other. `None` if the
-/// library panics.
-pub(crate) fn caught<T: Send>(read: impl FnOnce() -> T + Send) -> Option<T> {
-    // A thread that cannot be started keeps what it was given.
-    let read = Mutex::new(Some(read));
-    let read = || read.lock().ok()?.take().map(|read| read());
-    thread::scope(|scope| {
-        let reader = thread::Builder::new().name(READS_DAMAGED.to_owned());
-        match reader.spawn_scoped(scope, read) {
-            Ok(reader) => reader.join().ok().flatten(),
-            Err(_) => catch_unwind(AssertUnwindSafe(read)).ok().flatten(),
-        }
-    })
 }
 
 /// The sentence for a damaged file, in one line.

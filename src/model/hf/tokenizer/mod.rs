@@ -1,5 +1,6 @@
 //! A tokenizer of the library `tokenizers` as a [`Codec`], mostly from `tokenizer.json`.
 
+mod added;
 mod charsmap;
 mod chat;
 
@@ -13,6 +14,7 @@ use tokenizers::{
     PreTokenizer, Result as TokenizerResult, Tokenizer,
 };
 
+use self::added::{ignore_beyond, set_apart};
 use super::config::Marks;
 use super::files::Text;
 use super::guard::guarded;
@@ -202,6 +204,15 @@ impl HfTokenizer {
         Ok(dialect.text(tokens.iter().filter_map(named).collect()))
     }
 
+    /// [`Self::text`] of tokens from outside.
+    fn decoded(&self, tokens: &[Token], special: bool) -> Result<String, Error> {
+        if let Some(token) = tokens.iter().find(|&&t| t as usize >= self.vocab) {
+            return Err(Error::file(&self.file, format!("there is no token {token}")));
+        }
+        let fail = |e| Error::file(&self.file, format!("tokens cannot be turned into text: {e}"));
+        guarded(|| self.text(tokens, special)).map_err(fail)
+    }
+
     /// The tokens of a part of a text. A piece that the tokenizer's model would encode
     /// as a control token is split after its first character, and both parts are
     /// encoded separately.
@@ -263,38 +274,6 @@ impl Written<'_> {
     }
 }
 
-/// The control tokens, and the added vocabulary in which special tokens are not
-/// recognised.
-fn set_apart(
-    tokenizer: &Tokenizer,
-    marks: &Marks,
-) -> TokenizerResult<(BTreeSet<Token>, AddedVocabulary)> {
-    let mut in_texts = tokenizer.get_added_vocabulary().clone();
-    let added = tokenizer.get_added_vocabulary().get_added_tokens_decoder();
-    let marks_added = marks.end.iter().chain(&marks.begin).filter_map(|id| added.get(id));
-    let as_special = marks_added.map(|token| token.clone().special(true)).collect::<Vec<_>>();
-    in_texts.add_tokens(as_special, tokenizer.get_model(), tokenizer.get_normalizer())?;
-    in_texts.set_encode_special_tokens(true);
-    let special = in_texts.get_added_tokens_decoder().iter().filter(|(_, token)| token.special);
-    let controls = special.map(|(id, _)| *id).chain(marks.end.iter().copied()).collect();
-    Ok((controls, in_texts))
-}
-
-/// Removes the added tokens beyond the embeddings, and returns their names.
-fn ignore_beyond(tokenizer: &mut Tokenizer, rows: usize) -> TokenizerResult<Vec<String>> {
-    let added = tokenizer.get_added_vocabulary().get_added_tokens_decoder().clone();
-    let mut added = added.into_iter().collect::<Vec<_>>();
-    added.sort_unstable_by_key(|(id, _)| *id);
-    let beyond = added.split_off(added.partition_point(|(id, _)| (*id as usize) < rows));
-    if !beyond.is_empty() {
-        let mut kept = AddedVocabulary::new();
-        let tokens = added.into_iter().map(|(_, token)| token);
-        kept.add_tokens(tokens, tokenizer.get_model(), tokenizer.get_normalizer())?;
-        tokenizer.with_added_vocabulary(kept);
-    }
-    Ok(beyond.into_iter().map(|(_, token)| format!("{:?}", token.content)).collect())
-}
-
 /// What is said about a file that does not describe a tokenizer.
 fn not_one(why: String) -> String {
     format!("not a tokenizer: {why}")
@@ -353,12 +332,16 @@ impl Codec for HfTokenizer {
         Ok(self.template()?.sha256().to_owned())
     }
 
+    fn chat_names(&self, name: &str) -> Result<bool, Error> {
+        Ok(self.template()?.names(name))
+    }
+
     fn decode(&self, tokens: &[Token]) -> Result<String, Error> {
-        if let Some(token) = tokens.iter().find(|&&t| t as usize >= self.vocab) {
-            return Err(Error::file(&self.file, format!("there is no token {token}")));
-        }
-        let fail = |e| Error::file(&self.file, format!("tokens cannot be turned into text: {e}"));
-        guarded(|| self.text(tokens, false)).map_err(fail)
+        self.decoded(tokens, false)
+    }
+
+    fn decode_all(&self, tokens: &[Token]) -> Result<String, Error> {
+        self.decoded(tokens, true)
     }
 
     fn spellings(&self) -> Result<Vec<Option<Spelling>>, Error> {
