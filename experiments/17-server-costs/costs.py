@@ -13,6 +13,7 @@ import csv
 import itertools
 import json
 import re
+import statistics
 import subprocess
 import sys
 import urllib.request
@@ -46,7 +47,8 @@ def meters(url):
 
 def bench(*options):
     command = [PROGRAM, "bench", *map(str, options), "--json"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    # A server alone gives no costs, which the program says after its samples.
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     if not done.stdout:
         sys.exit("no result")
     return json.loads(done.stdout), done.returncode
@@ -135,14 +137,16 @@ def main(out):
             error = ms / own["inside_ms"] - 1
             errors[is_held_out].append(abs(error))
             row = own | {"held_out": int(is_held_out), "outside_ms": own["round_ms"], "fitted_ms": ms, "error": error}
-            if not is_held_out:
+            if is_held_out:
+                row |= {"fitted_ms_lo": None, "fitted_ms_hi": None}
+            else:
                 fit = intervals[own["k"], own["batch"], own["prompt"]]
                 row |= {key: fit[key] for key in ("fitted_ms_lo", "fitted_ms_hi")}
                 covered.append(fit["fitted_ms_lo"] <= own["inside_ms"] <= fit["fitted_ms_hi"])
             writer.writerow(row)
     for is_held_out, own in errors.items():
         name = "held out" if is_held_out else "fitted"
-        print(f"{name}: median error {100 * sorted(own)[len(own) // 2]:.1f} %, at most {100 * max(own):.1f} %")
+        print(f"{name}: median error {100 * statistics.median(own):.1f} %, at most {100 * max(own):.1f} %")
     print(f"intervals with the time inside: {sum(covered)} of {len(covered)}")
     print("not separated:", ", ".join(report["unknown"]) or "nothing")
 

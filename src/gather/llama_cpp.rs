@@ -34,9 +34,11 @@ pub(super) const API: ServerApi = ServerApi {
 const NAMES: [(&str, &str); 1] = [("repetition_penalty", "repeat_penalty")];
 
 fn request(_: &HttpServer, asked: &CompletionRequest<'_>) -> Value {
-    // A setting that is not named gets a default that changes the distribution.
+    // A setting that is not named gets a default that changes the distribution. Penalties see the whole
+    // text.
+    let text = asked.prompt.tokens.len() + asked.max_tokens;
     let neutral = json!({
-        "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0, "repeat_last_n": -1,
+        "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repeat_penalty": 1.0, "repeat_last_n": text,
     });
     let mut body = json!({
         "prompt": asked.prompt.tokens,

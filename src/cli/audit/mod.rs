@@ -152,7 +152,8 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     }
     if let Some(file) = &args.tape {
         let (target, draft) = scorer.models();
-        write_scored(file, &own.tape, target, draft)?;
+        let sampling = args.sampling.draft()?;
+        write_scored(file, &own.tape, target, draft.map(|draft| (draft, sampling)))?;
     }
     if report.verdicts.iter().any(|shown| shown.verdict.refuted) {
         let file = args.file.display();

@@ -9,11 +9,12 @@ use clap::{ArgGroup, Args};
 use serde::Serialize;
 
 use crate::bench::{FittedMs, ServedFit, ServedPoint, ServedSample, read_served};
-use crate::cli::options::count;
+use crate::cli::options;
 use crate::cli::output::{self, shown};
 #[cfg(feature = "serve")]
 use crate::gather::{BenchedServer, ServerBench};
 use crate::report;
+use crate::shown::count;
 use crate::statistics::median;
 use crate::terminal;
 
@@ -31,7 +32,7 @@ pub(super) struct ServedArgs {
     #[arg(long, value_name = "URL", group = "served")]
     plain_url: Option<String>,
     /// The lengths of drafts, one per --url, of servers that do not report them
-    #[arg(short, value_name = "N,…", value_delimiter = ',', requires = "url", value_parser = count)]
+    #[arg(short, value_name = "N,…", value_delimiter = ',', requires = "url", value_parser = options::count)]
     k: Vec<usize>,
     /// Read the results of an earlier benchmark, also of `vllm bench serve`, GuideLLM or AIPerf;
     /// repeatable
@@ -39,15 +40,15 @@ pub(super) struct ServedArgs {
     from: Vec<PathBuf>,
     /// Numbers of requests at the same time
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8",
-        requires = "served", value_parser = count)]
+        requires = "served", value_parser = options::count)]
     concurrency: Vec<usize>,
     /// Tokens of prompts
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "64,256",
-        requires = "served", value_parser = count)]
+        requires = "served", value_parser = options::count)]
     prompt_tokens: Vec<usize>,
     /// Tokens of completions; more if that many do not decode at the same time
     #[arg(long, short = 'n', value_name = "N", default_value_t = 64, requires = "served",
-        value_parser = count)]
+        value_parser = options::count)]
     max_tokens: usize,
     /// Temperature of requests
     #[arg(long, value_name = "X", default_value_t = 0.0, requires = "served")]
@@ -216,7 +217,7 @@ impl ServedReport {
         Self {
             settings: points.iter().map(|point| ServedRow::new(point, fit)).collect(),
             unknown: fit.map(|fit| fit.unknown.clone()).unwrap_or_default(),
-            left_out: fit.map(|_| ServedFit::left_out(points)).unwrap_or_default(),
+            left_out: fit.map(|_| ServedFit::errors_left_out(points)).unwrap_or_default(),
         }
     }
 }
@@ -292,8 +293,7 @@ const COLUMNS: [&str; 10] = [
 ];
 
 fn describe(text: &mut String, points: &[ServedPoint], fit: &ServedFit) -> std::fmt::Result {
-    let errors = points.iter().map(|point| fit.error(point).abs()).collect::<Vec<_>>();
-    let left_out = ServedFit::left_out(points).into_iter().map(f64::abs).collect::<Vec<_>>();
+    let (errors, left_out) = (fit.errors(points), ServedFit::errors_left_out(points));
     writeln!(text, "\nerror of the fit: {}", spread(&errors))?;
     if !left_out.is_empty() {
         writeln!(
@@ -311,6 +311,11 @@ fn describe(text: &mut String, points: &[ServedPoint], fit: &ServedFit) -> std::
         if points.iter().any(|point| point.setting().k > 0) {
             writeln!(text, "  {} for each further drafted token", interval(fit.draft(batch)))?;
         }
+    }
+    let wild = points.iter().filter(|point| !point.is_steady()).count();
+    if wild > 0 {
+        let settings = count(wild, "setting");
+        writeln!(text, "left out of the fit, since repetitions disagree: {settings}")?;
     }
     for term in &fit.unknown {
         writeln!(text, "not separated from other costs: {term}")?;

@@ -152,7 +152,7 @@ impl<'f> Advice<'f> {
                  evidence {:.2}{like}.",
                 verdict["level"],
                 verdict["tokens"],
-                verdict["sequences"],
+                verdict["texts"],
                 verdict["sampling"]["temperature"],
                 verdict["log10_e"].as_f64().unwrap_or(f64::NAN)
             )?;
@@ -341,13 +341,12 @@ impl<'f> Advice<'f> {
 }
 
 fn served_assumptions(text: &mut String, served: &ServedCosts) -> Result<()> {
-    let errors = served.points.iter().map(|point| served.fit.error(point).abs());
     writeln!(
         text,
         "- Costs are fitted to rounds that clients saw, in {}: the median error of the fit is {:.1} %. \
          Intervals of speeds include it.",
         count(served.points.len(), "setting"),
-        100.0 * median(&errors.collect::<Vec<_>>()).unwrap_or_default()
+        100.0 * median(&served.fit.errors(&served.points)).unwrap_or_default()
     )?;
     writeln!(
         text,

@@ -169,10 +169,11 @@ fn dynamo_mocker(found: &Forecasts) -> Result<String> {
 
 /// Settings with which vLLM ignores its models, for tests of load.
 fn synthetic(cell: &ForecastCell) -> Value {
+    let rates = marginal(&cell.survival()).into_iter().map(|rate| (rate * 1e4).round() / 1e4);
     json!({
         "num_speculative_tokens": cell.config.k,
         "rejection_sample_method": "synthetic",
-        "synthetic_acceptance_rates": marginal(&cell.survival()),
+        "synthetic_acceptance_rates": rates.collect::<Vec<_>>(),
     })
 }
 

@@ -17,7 +17,10 @@ pub(super) struct ServedCosts {
 
 impl ServedCosts {
     pub(super) fn read(file: &Path) -> Result<Self> {
-        let points = ServedPoint::all(&read_served(file)?);
+        let mut points = ServedPoint::all(&read_served(file)?);
+        points.sort_by_key(|point| {
+            (point.setting().k, point.setting().batch, point.setting().prompt)
+        });
         let fit = ServedFit::of(&points).map_err(|why| anyhow!("{}: {why}", file.display()))?;
         Ok(Self { points, fit })
     }

@@ -28,6 +28,8 @@ const PATIENCE: u32 = 3;
 const MOST_TOKENS: usize = 2048;
 /// Characters of the first prompt, which shows how many of them make a token.
 const FIRST_PROMPT: usize = 400;
+/// Tokens of the first completion, enough for a round.
+const FIRST_TOKENS: usize = 8;
 /// The seed of the order of repetitions.
 const SEED: u64 = 17;
 
@@ -172,7 +174,8 @@ impl ServerBench<'_> {
             None => vllm::model(&http)?,
         };
         let prompt = cutter.cut(FIRST_PROMPT);
-        let first = timed(&http, &body(&http, &prompt, 1, self.temperature), Instant::now())?;
+        let first =
+            timed(&http, &body(&http, &prompt, FIRST_TOKENS, self.temperature), Instant::now())?;
         let characters_per_token = FIRST_PROMPT as f64 / first.prompt.max(1) as f64;
         Ok(OpenServer { named: named.clone(), http, characters_per_token })
     }

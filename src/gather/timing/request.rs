@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::gather::http::HttpServer;
-use crate::recording::request_rounds;
+use crate::recording::{RequestRounds, request_rounds};
 
 /// Chunks that arrive within this share of the mean interval are of one round, if a server does not
 /// report its rounds.
@@ -22,6 +22,8 @@ pub(super) struct TimedCompletion {
     pub(super) arrivals: Vec<f64>,
     /// Rounds, by the server's count or by the arrivals.
     pub(super) rounds: f64,
+    /// Whether the first token came before all rounds, from the prefill.
+    pub(super) first_before: bool,
     /// Drafted tokens in all rounds; none if the server does not report them.
     pub(super) drafted: Option<f64>,
     /// The most tokens that a round drafted.
@@ -35,6 +37,10 @@ pub(super) fn body(server: &HttpServer, prompt: &str, tokens: usize, temperature
         "prompt": prompt,
         "max_tokens": tokens,
         "temperature": temperature,
+        // Servers have defaults of their own.
+        "top_k": -1,
+        "top_p": 1.0,
+        "min_p": 0.0,
         "ignore_eos": true,
         "stream": true,
         "stream_options": {"include_usage": true},
@@ -62,9 +68,26 @@ pub(super) fn timed(server: &HttpServer, body: &Value, begun: Instant) -> Result
         false => whole["timings"]["draft_n"].as_f64(),
     });
     let rounds = known.as_ref().map_or_else(|| bursts(&arrivals), |known| known.rounds);
+    // Every round emits its accepted tokens and one more.
+    let emitted =
+        |known: &RequestRounds| known.steps.iter().map(|step| step.accepted + 1).sum::<usize>();
+    let first_before = known.as_ref().is_some_and(|known| emitted(known) + 1 == tokens);
     let steps = known.iter().flat_map(|known| &known.steps).map(|step| step.drafted).max();
     let most = steps.or(drafted.map(|drafted| (drafted / rounds).ceil() as usize));
-    Ok(TimedCompletion { prompt, tokens, arrivals, rounds, drafted, most: most.unwrap_or(0) })
+    let most = most.unwrap_or(0);
+    Ok(TimedCompletion { prompt, tokens, arrivals, rounds, first_before, drafted, most })
+}
+
+impl TimedCompletion {
+    /// Rounds from the first arrival to the last one.
+    pub(super) fn rounds_between(&self) -> f64 {
+        if self.first_before { self.rounds } else { self.rounds - 1.0 }
+    }
+
+    /// Tokens per round.
+    pub(super) fn per_round(&self) -> f64 {
+        (self.tokens - usize::from(self.first_before)) as f64 / self.rounds
+    }
 }
 
 fn has_text(event: &Value) -> bool {

@@ -25,17 +25,16 @@ pub(super) fn shared_rounds(requests: &[TimedCompletion]) -> Option<SharedRounds
         let within = own.arrivals.iter().copied().filter(inside).collect::<Vec<_>>();
         let (chunks, all) = (within.len().checked_sub(1)?, own.arrivals.len() - 1);
         let share = chunks as f64 / all.max(1) as f64;
-        let (took, own_rounds) = (within.last()? - within.first()?, share * (own.rounds - 1.0));
+        let (took, own_rounds) = (within.last()? - within.first()?, share * own.rounds_between());
         if own_rounds < LEAST_ROUNDS || took <= 0.0 {
             return None;
         }
-        // A round emits as many tokens here as in the whole completion.
-        let per_round = own.tokens as f64 / own.rounds;
         let before = own.arrivals.iter().filter(|at| **at < begin).count();
         let middle = (before as f64 + chunks as f64 / 2.0) / own.arrivals.len() as f64;
         ms += took;
         rounds += own_rounds;
-        rate += 1e3 * own_rounds * per_round / took;
+        // A round emits as many tokens here as in the whole completion.
+        rate += 1e3 * own_rounds * own.per_round() / took;
         context += own.prompt as f64 + middle * own.tokens as f64;
     }
     if requests.is_empty() {
@@ -56,6 +55,7 @@ mod tests {
             tokens: rounds * per_round,
             arrivals: (0..rounds).map(|i| first + gap * i as f64).collect(),
             rounds: rounds as f64,
+            first_before: false,
             drafted: None,
             most: 0,
         }
@@ -83,6 +83,16 @@ mod tests {
         // Each round arrives as two chunks, and has three tokens.
         (split.rounds, split.tokens) = (41.0, 123);
         let found = shared_rounds(&[split]).unwrap();
+        assert!((found.round_ms - 10.0).abs() < 1e-9, "{found:?}");
+        assert!((found.tokens_per_s - 300.0).abs() < 1e-6, "{found:?}");
+    }
+
+    /// vLLM's prefill gives a token before the first round.
+    #[test]
+    fn a_token_of_the_prefill_is_no_round() {
+        let mut own = completion(0.0, 10.0, 21, 1);
+        (own.rounds, own.tokens, own.first_before) = (20.0, 61, true);
+        let found = shared_rounds(&[own]).unwrap();
         assert!((found.round_ms - 10.0).abs() < 1e-9, "{found:?}");
         assert!((found.tokens_per_s - 300.0).abs() < 1e-6, "{found:?}");
     }
