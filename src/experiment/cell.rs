@@ -18,8 +18,9 @@ use crate::model::{CacheDtype, Vocabulary, hex};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// Content hash of everything that may change tokens: models, engine, dtype, type of the
-    /// KV cache, device, vocabulary, special tokens, sampling, beam search, chat
-    /// arguments, drafter, verifier, length, and the paths and contents of the texts that they read. Never threads or clock.
+    /// KV cache, device, vocabulary, special tokens, sampling, beam search, chat arguments, drafter,
+    /// verifier, length, and the paths and contents of the texts that they read. Never threads or
+    /// clock.
     pub id: String,
     /// Drafter, verifier, draft length and sampling, by their canonical names; the
     /// drafter `none` is the baseline of its goal.

@@ -79,7 +79,7 @@ macro_rules! placed {
 rows! {
     RoundRow: "rounds.csv", true, "rounds", ROUND, later &["accepted_raw"];
     PositionRow: "positions.csv", false, "positions", POSITION;
-    TextRow: "generations.jsonl", false, "texts", TEXT;
+    TextRow: "generations.jsonl", false, "texts", TEXT, later &["thinking"];
     TraceRow: "traces.jsonl", false, "traces", TRACE;
     FailureRow: "failures.csv", false, "", &[];
     DivergenceRow: "divergences.csv", false, "", &[];

@@ -98,7 +98,7 @@ macro_rules! json {
     };
 }
 
-json!(BeamRow, BTreeMap<u32, String>, Vec<TraceRound>, Vec<u32>);
+json!(BeamRow, BTreeMap<u32, String>, Vec<TraceRound>, Vec<u32>, [usize; 2]);
 
 macro_rules! whole {
     ($($number:ty),*) => {
@@ -217,6 +217,7 @@ typed! { TEXT, TextRow:
     tokens Text,
     text Text,
     beam Text,
+    thinking Text,
 }
 
 typed! { TRACE, TraceRow:

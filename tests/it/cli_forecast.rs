@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use specdec::bench::{ServedFit, ServedPoint, read_served};
 use specdec::statistics::median;
 use specdec::tape::Tape;
 use tempfile::TempDir;
@@ -272,7 +273,12 @@ fn committed_advice_follows_from_its_files() {
         let both = format!("{middle} % in the median and {most:.1} % at most {words}");
         let short = format!("{middle} % and {most:.1} % {words}");
         assert!(documents[0].contains(&both) || documents[0].contains(&short), "{both}");
-        assert!(documents[1].contains(&format!("| {middle} % | {most:.1} % |")), "{server}");
+        let points = ServedPoint::all(&read_served(served.as_ref()).unwrap());
+        let errors = ServedFit::of(&points).unwrap().errors(&points);
+        let fit = [median(&errors).unwrap(), errors.iter().copied().fold(0.0, f64::max)];
+        let fit = fit.map(|error| format!("{:.1} %", 100.0 * error)).join(" | ");
+        let row = format!("| {fit} | {middle} % | {most:.1} % |");
+        assert!(documents[1].contains(&row), "{server}: {row}");
     }
 }
 

@@ -16,6 +16,7 @@ use crate::gather::{BenchedServer, ServerBench};
 use crate::report;
 use crate::shown::count;
 use crate::statistics::median;
+#[cfg(feature = "serve")]
 use crate::terminal;
 
 /// Servers to time, and results of other benchmarks.
@@ -87,14 +88,13 @@ impl ServedArgs {
         for file in &self.from {
             samples.extend(read_served(file)?);
         }
-        let (timed, missing) = self.timed(budget)?;
-        samples.extend(timed);
-        // The samples are kept even if nothing follows from them.
+        let failed = self.time(budget, &mut samples)?;
+        // The samples are kept even if a server failed, or nothing follows from them.
         if let Some(file) = csv {
             report::write_csv(file, &samples)?;
         }
-        for sentence in &missing {
-            terminal::say(sentence);
+        if let Some(error) = failed {
+            return Err(error);
         }
         let points = ServedPoint::all(&samples);
         let fit = ServedFit::of(&points);
@@ -126,19 +126,23 @@ impl ServedArgs {
     }
 
     #[cfg(not(feature = "serve"))]
-    fn timed(&self, _: Duration) -> Result<(Vec<ServedSample>, Vec<String>)> {
+    fn time(&self, _: Duration, _: &mut Vec<ServedSample>) -> Result<Option<anyhow::Error>> {
         if self.url.is_empty() && self.plain_url.is_none() {
-            return Ok(Default::default());
+            return Ok(None);
         }
         bail!("--url needs a program that was built with the feature \"serve\"")
     }
 
-    /// What the servers show, and a sentence for each setting without a sample.
+    /// Adds what the servers show; gives the error that ended this.
     #[cfg(feature = "serve")]
-    fn timed(&self, budget: Duration) -> Result<(Vec<ServedSample>, Vec<String>)> {
+    fn time(
+        &self,
+        budget: Duration,
+        samples: &mut Vec<ServedSample>,
+    ) -> Result<Option<anyhow::Error>> {
         let servers = self.servers();
         if servers.is_empty() {
-            return Ok(Default::default());
+            return Ok(None);
         }
         let bench = ServerBench {
             servers: &servers,
@@ -152,7 +156,11 @@ impl ServedArgs {
             budget,
         };
         let found = bench.run()?;
-        Ok((found.samples, found.missing))
+        for sentence in &found.missing {
+            terminal::say(sentence);
+        }
+        samples.extend(found.samples);
+        Ok(found.failed)
     }
 
     #[cfg(feature = "serve")]

@@ -66,12 +66,14 @@ pub struct ServerBench<'a> {
 }
 
 /// The repetitions of all settings, and why some settings have none.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Default)]
 pub struct ServerTimes {
     /// The repetitions, in their order.
     pub samples: Vec<ServedSample>,
     /// A sentence for each setting without any.
     pub missing: Vec<String>,
+    /// What ended the repetitions early.
+    pub failed: Option<anyhow::Error>,
 }
 
 /// A setting of a server.
@@ -97,10 +99,10 @@ struct PromptCutter {
 }
 
 impl ServerBench<'_> {
-    /// Times all settings in turns.
+    /// Times all settings in turns, until a server fails.
     ///
     /// # Errors
-    /// If a server refuses a request, does not answer, or does not report what is needed.
+    /// If a server refuses its first request, does not answer, or does not report what is needed.
     pub fn run(&self) -> Result<ServerTimes> {
         let mut cutter = PromptCutter { text: self.text.chars().collect(), at: 0 };
         if cutter.text.is_empty() {
@@ -122,13 +124,16 @@ impl ServerBench<'_> {
             let due = due.collect::<Vec<_>>();
             if due.is_empty() {
                 let missing = self.missing(&samples);
-                return Ok(ServerTimes { samples, missing });
+                return Ok(ServerTimes { samples, missing, failed: None });
             }
             progress.more(due.len());
             for setting in due {
                 let server = &servers[setting.server];
-                self.repeat(server, setting, &mut cutter, &mut samples)
-                    .with_context(|| server.named.url.clone())?;
+                let taken = self.repeat(server, setting, &mut cutter, &mut samples);
+                if let Err(error) = taken.with_context(|| server.named.url.clone()) {
+                    let failed = Some(error);
+                    return Ok(ServerTimes { samples, failed, ..ServerTimes::default() });
+                }
                 progress.advance(&format!("{} requests", setting.batch));
             }
         }
