@@ -284,7 +284,7 @@ fn committed_advice_follows_from_its_files() {
 
 /// Catches: a number of the documents that is not that of the committed rows.
 #[test]
-fn costs_from_outside_are_as_near_to_those_inside_as_documents_say() {
+fn fitted_costs_are_near_those_inside_the_server() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let file = folder.join("results/17-server-costs/2026-11-28-amd-epyc-2c/inside.csv");
     let rows = csv::Reader::from_path(file).unwrap().into_deserialize::<BTreeMap<String, String>>();
