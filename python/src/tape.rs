@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use specdec::distribution::Token;
 use specdec::draft::draft_sampling;
 use specdec::sampling::{History, Logits, Sampler};
-use specdec::tape::{Tape, TapeLine, TapeSequence, read_tape};
+use specdec::tape::{Tape, TapeLine, TapeScore, TapeSequence, read_tape, score_logits};
 
 use crate::distributions::{tokens, value_error};
 
@@ -70,15 +70,7 @@ impl TapeLines {
         logits: PyReadonlyArray2<'py, f64>,
         known: (PyReadonlyArray1<'py, i64>, usize, usize),
     ) -> PyResult<Vec<f64>> {
-        let (sampling, drafter) = settings;
-        let missing = |what| PyValueError::new_err(format!("the tape has no such {what}"));
-        let settings = self.0.header.samplings.get(sampling);
-        let mut settings = *settings.ok_or_else(|| missing("sampling setting"))?;
-        if let Some(drafter) = drafter {
-            let drafter = self.0.drafters.get(drafter).ok_or_else(|| missing("drafter"))?;
-            settings = draft_sampling(settings, &drafter.params);
-        }
-        let sampler = Sampler::new(settings).map_err(refused)?;
+        let sampler = self.sampler(settings)?;
         let (rows, (known, prompt_len, begin)) = (logits.as_array(), known);
         let known = tokens("tokens", &known, rows.ncols())?;
         if begin + rows.nrows() > known.len() {
@@ -95,6 +87,52 @@ impl TapeLines {
             found.push(dist.p(token).ln());
         }
         Ok(found)
+    }
+
+    /// The line with a drafter's score of a sequence, from the logits of the target and of the
+    /// drafter at each of its N tokens, (N, V) each.
+    fn compared<'py>(
+        &self,
+        place: (usize, usize),
+        p: PyReadonlyArray2<'py, f64>,
+        q: PyReadonlyArray2<'py, f64>,
+    ) -> PyResult<String> {
+        let (drafter, number) = place;
+        let missing = || PyValueError::new_err(format!("sequence {number} is not on the tape"));
+        let sequence = self.0.sequences.get(number).ok_or_else(missing)?;
+        let shape = |of: &PyReadonlyArray2<'py, f64>| of.as_array().dim();
+        if shape(&p) != shape(&q) || shape(&p).0 != sequence.tokens.len() {
+            return Err(PyValueError::new_err(format!(
+                "logits of the target have the shape {:?} and those of the drafter {:?}: allowed is \
+                 ({}, V) for both",
+                shape(&p),
+                shape(&q),
+                sequence.tokens.len()
+            )));
+        }
+        let rows = |of: &PyReadonlyArray2<'py, f64>| {
+            of.as_array().outer_iter().map(|row| Logits::F64(row.to_vec())).collect::<Vec<_>>()
+        };
+        let samplers =
+            [None, Some(drafter)].map(|drafter| self.sampler((sequence.sampling, drafter)));
+        let [target, draft] = samplers;
+        let scored = score_logits((&target?, &rows(&p)), (&draft?, &rows(&q)), sequence);
+        let score = TapeScore { drafter, sequence: number, ..scored.map_err(refused)? };
+        serde_json::to_string(&TapeLine::Score(score)).map_err(refused)
+    }
+}
+
+impl TapeLines {
+    /// How the target samples with a setting of the tape, or a drafter of it.
+    fn sampler(&self, (sampling, drafter): (usize, Option<usize>)) -> PyResult<Sampler> {
+        let missing = |what| PyValueError::new_err(format!("the tape has no such {what}"));
+        let settings = self.0.header.samplings.get(sampling);
+        let mut settings = *settings.ok_or_else(|| missing("sampling setting"))?;
+        if let Some(drafter) = drafter {
+            let drafter = self.0.drafters.get(drafter).ok_or_else(|| missing("drafter"))?;
+            settings = draft_sampling(settings, &drafter.params);
+        }
+        Sampler::new(settings).map_err(refused)
     }
 }
 

@@ -76,7 +76,7 @@ def experiment(folder, seed, prompts, max_tokens, ks, temperatures):
     return folder
 
 
-def transcribed(path, recorded, target, name, draft, **model):
+def transcribed(path, recorded, target, name, draft, more={}, **model):
     """Writes the completions of a tape with log p and log q of models in PyTorch."""
     header = recorded[0]["tape"]
     with tape.write(path, target=header["target"], samplings=header["samplings"]) as written:
@@ -86,7 +86,7 @@ def transcribed(path, recorded, target, name, draft, **model):
             log_p = written.log_probs(*both, target(*both, 0), sampling=text["sampling"])
             assert log_p == pytest.approx(text["log_p"], abs=SAME)
             written.sequence(*both, log_p, **place)
-        written.score_with(written.drafter(name, **model), draft, 8)
+        written.score_with(written.drafter(name, **model), draft, 8, **more)
 
 
 def test_the_embedded_pair_has_the_tape_of_the_program(tmp_path):
@@ -95,16 +95,23 @@ def test_the_embedded_pair_has_the_tape_of_the_program(tmp_path):
     prompts = ["fn main() {", "impl Iterator for", "use std::collections::"]
     (pair / "p.jsonl").write_text("".join(json.dumps({"prompt": p}) + "\n" for p in prompts))
     program("tape", "record", pair, "--out", theirs)
-    program("tape", "score", theirs, "--draft", "embedded-draft", "--draft-dtype", "f32")
+    f32 = ["--dtype", "f32", "--draft", "embedded-draft", "--draft-dtype", "f32"]
+    program("tape", "score", theirs, "--overlap", *f32)
     recorded = lines(theirs)
     target, draft = adapters.causal_lm(loaded("target")), adapters.causal_lm(loaded("draft"))
-    transcribed(ours, recorded, target, "model", draft, model="embedded-draft")
+    more = {"target": lambda *both: np.stack(target(*both, 0))}
+    transcribed(ours, recorded, target, "model", draft, more, model="embedded-draft")
     scores = [
         [line["score"] for line in each if "score" in line] for each in (lines(ours), recorded)
     ]
     for each in zip(*scores):
         own, line = ([-np.inf if q is None else q for q in score["log_q"]] for score in each)
         assert own == pytest.approx(line, abs=SAME)
+        for key in ("overlap", "race"):
+            assert each[0][key] == pytest.approx(each[1][key], abs=SAME)
+        siblings = [each[side]["siblings"] for side in (0, 1)]
+        assert siblings[0]["distinct"] == pytest.approx(siblings[1]["distinct"], abs=SAME)
+        assert siblings[0]["rank"] == siblings[1]["rank"]
     rules = ["rejection", "traversal", "token_match"]
     found = [specdec.forecast(path, rules=rules)["block_efficiency"] for path in (ours, theirs)]
     assert found[0] == pytest.approx(found[1], rel=1e-5) and found[0].max() > 2

@@ -1,5 +1,6 @@
 """Tapes written from Python: what they forecast, what is refused, and what stays of them."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -221,6 +222,9 @@ def test_what_a_reader_would_refuse_is_not_written(tmp_path):
     refused("more rows than 5 tokens|logits have", written.score_with, head, lambda *_: [[1.0]], 4)
     more = [np.log([Q[0]])] * 6
     refused("more drafts than the 5 tokens", written.score_with, head, lambda *_: iter(more), 4)
+    both = functools.partial(written.score_with, target=lambda *_: np.zeros((5, 6)))
+    refused("q that depends on the context alone", both, head, lambda *_: iter(more), 4)
+    refused(r"allowed is .5, V. for both", both, head, lambda *_: np.zeros((4, 6)), 4)
     refused("unknown field `heat`", begun, tmp_path / "other.jsonl", samplings=[{"heat": 1}])
     assert not (tmp_path / "other.jsonl").exists()
 

@@ -43,7 +43,7 @@ pub use log::{LoggedRound, TapeLog};
 pub use odds::{SequenceOdds, nodes};
 pub use read::{ReadTape, read_tape};
 pub use record::{TapeRequest, record_sequence};
-pub use score::{TargetReader, log_probs, score_sequence};
+pub use score::{TargetReader, log_probs, score_logits, score_sequence};
 pub use siblings::{MAX_SIBLINGS, SiblingKind, SiblingScores};
 pub use starts::draft_starts;
 pub use teacher::Teacher;

@@ -9,7 +9,7 @@ use super::siblings::SiblingScores;
 use super::teacher::{Teacher, distributions, parts};
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
-use crate::sampling::Sampler;
+use crate::sampling::{Logits, Sampler};
 
 /// The target, which reads the sequence in addition to the draft model.
 #[derive(Debug)]
@@ -49,7 +49,8 @@ pub fn score_sequence(
     mut target: Option<TargetReader<'_, '_>>,
     sequence: &TapeSequence,
 ) -> Result<Vec<TapeScore>, Error> {
-    let mut scored = vec![TapeScore::empty(target.as_ref()); samplers.len()];
+    let most = target.as_ref().and_then(|target| target.beliefs);
+    let mut scored = vec![TapeScore::empty(target.is_some(), most); samplers.len()];
     let readers = samplers.iter().map(DraftSamplers::new).collect::<Result<Vec<_>, _>>()?;
     let mut diverging = target
         .as_ref()
@@ -87,18 +88,36 @@ pub fn score_sequence(
     Ok(scored)
 }
 
+/// Scores a completion from the logits of both models at each of its tokens, as [`score_sequence`]
+/// does with the target, but without beliefs. The score does not name its drafter and sequence.
+///
+/// # Errors
+/// If logits define no distribution.
+pub fn score_logits(
+    (target, p): (&Sampler, &[Logits]),
+    (draft, q): (&Sampler, &[Logits]),
+    sequence: &TapeSequence,
+) -> Result<TapeScore, Error> {
+    let (prompt, tokens) = (&sequence.prompt_tokens, &sequence.tokens);
+    let before = (prompt.len(), &prompt[..]);
+    let targets = distributions(target, before, tokens, p, "the target")?;
+    let drafts = DraftSamplers::new(draft)?.dists(before, tokens, q, true)?;
+    let mut scored = TapeScore::empty(true, None);
+    scored.add(tokens, &drafts, Some(&targets));
+    Ok(scored)
+}
+
 /// A draft model that reads, how it samples, and its diverging drafts.
 type Drafting<'a, 'm> = (&'a mut Teacher<'m>, &'a DraftSamplers<'a>, &'a mut DivergingDrafts);
 
 impl TapeScore {
-    fn empty(target: Option<&TargetReader<'_, '_>>) -> Self {
-        let both = target.map(|_| Vec::new());
-        let most = target.and_then(|target| target.beliefs);
+    fn empty(with_target: bool, most: Option<usize>) -> Self {
+        let both = with_target.then(Vec::new);
         Self {
             log_q: Some(Vec::new()),
             overlap: both.clone(),
             race: both,
-            siblings: target.map(|_| SiblingScores::default()),
+            siblings: with_target.then(SiblingScores::default),
             beliefs: most.map(|most| DraftBeliefs { most, ..DraftBeliefs::default() }),
             ..Self::default()
         }

@@ -60,6 +60,9 @@ class TapeLines:
         logits: NDArray[np.float64],
         known: tuple[NDArray[np.int64], int, int],
     ) -> list[float]: ...
+    def compared(
+        self, place: tuple[int, int], p: NDArray[np.float64], q: NDArray[np.float64]
+    ) -> str: ...
 
 def certify(
     function: Callable[..., Any],

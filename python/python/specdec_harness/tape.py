@@ -32,6 +32,7 @@ __all__ = [
     "DraftRows",
     "Q",
     "TapeWriter",
+    "TargetRows",
     "each_token",
     "llama_cpp_requests",
     "prompt_log_probs",
@@ -45,6 +46,8 @@ Q = Callable[[NDArray[np.int64], int], ArrayLike]
 #: which a draft may begin, (n, V) rows with n <= k. Or (N, V), the rows of all N tokens of the
 #: completion, if q does not depend on where a draft begins.
 DraftRows = Callable[[NDArray[np.int64], NDArray[np.int64], int], Iterable[ArrayLike]]
+#: The target's logits (N, V) at the N tokens of a completion.
+TargetRows = Callable[[NDArray[np.int64], NDArray[np.int64]], ArrayLike]
 
 
 def write(
@@ -217,13 +220,23 @@ class TapeWriter:
         self._add("score", line)
 
     def score_with(
-        self, drafter: int, rows: DraftRows, k: int, sequences: Optional[Iterable[int]] = None
+        self,
+        drafter: int,
+        rows: DraftRows,
+        k: int,
+        sequences: Optional[Iterable[int]] = None,
+        *,
+        target: Optional[TargetRows] = None,
     ) -> None:
         """Scores completions, all without `sequences`, by a function that returns logits.
 
         `rows(prompt_tokens, tokens, k)` returns the logits of drafts of at most k tokens
         (`DraftRows`); `each_token` makes such a function of one that returns those of a single
         token. The sampling settings of the completion and of the drafter are applied to them.
+
+        With `target(prompt_tokens, tokens)`, which returns the target's logits, the scores have the
+        overlap of p and q, the race and siblings, too. That needs a q that depends on the context
+        alone, whose logits are one array (N, V).
         """
         numbers = range(self._lines.counts()[0]) if sequences is None else sequences
         for number in numbers:
@@ -231,7 +244,15 @@ class TapeWriter:
             prompt = np.array(before, dtype=np.int64)
             completion = np.array(tokens, dtype=np.int64)
             found = rows(prompt, completion, k)
-            if isinstance(found, np.ndarray) and found.ndim == 2:
+            alone = isinstance(found, np.ndarray) and found.ndim == 2
+            if target is not None:
+                if not alone:
+                    raise ValueError("target needs a q that depends on the context alone: (N, V) logits")
+                both = [_arrays.numbers("logits", own) for own in (target(prompt, completion), found)]
+                p, q = (np.ascontiguousarray(own, dtype=np.float64) for own in both)
+                self._put(self._lines.add(self._lines.compared((drafter, number), p, q)))
+                continue
+            if alone:
                 whole = self._logs((sampling, drafter), (prompt, completion), 0, found)
                 self.score(drafter, number, log_q=whole)
                 continue
