@@ -244,18 +244,17 @@ class TapeWriter:
             prompt = np.array(before, dtype=np.int64)
             completion = np.array(tokens, dtype=np.int64)
             found = rows(prompt, completion, k)
-            alone = isinstance(found, np.ndarray) and found.ndim == 2
-            if target is not None:
-                if not alone:
-                    raise ValueError("target needs a q that depends on the context alone: (N, V) logits")
+            if isinstance(found, np.ndarray) and found.ndim == 2:
+                if target is None:
+                    whole = self._logs((sampling, drafter), (prompt, completion), 0, found)
+                    self.score(drafter, number, log_q=whole)
+                    continue
                 both = [_arrays.numbers("logits", own) for own in (target(prompt, completion), found)]
                 p, q = (np.ascontiguousarray(own, dtype=np.float64) for own in both)
                 self._put(self._lines.add(self._lines.compared((drafter, number), p, q)))
                 continue
-            if alone:
-                whole = self._logs((sampling, drafter), (prompt, completion), 0, found)
-                self.score(drafter, number, log_q=whole)
-                continue
+            if target is not None:
+                raise ValueError("target needs a q that depends on the context alone: (N, V) logits")
             starts = []
             for at, draft in enumerate(found):
                 if at == len(tokens):
