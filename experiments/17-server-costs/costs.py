@@ -9,6 +9,7 @@ and costs.csv. Settings with K = 2, with 3 or 6 requests, or with prompts of 128
 of the fit.
 """
 
+import argparse
 import csv
 import itertools
 import json
@@ -152,4 +153,8 @@ def main(out):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("out", type=Path, metavar="OUT", help="a new folder")
+    main(parser.parse_args().out)
