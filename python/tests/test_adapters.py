@@ -15,6 +15,7 @@ from specdec_harness import adapters, tape
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
+random_weights = pytest.importorskip("heads").random_weights
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "target/release/specdec"
@@ -33,14 +34,6 @@ def lines(path):
 
 def loaded(name):
     model = transformers.AutoModelForCausalLM.from_pretrained(ROOT / "models" / name)
-    return model.float().eval()
-
-
-def random_weights(model, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    for name, weights in model.named_parameters():
-        noise = torch.randn(weights.shape, generator=generator)
-        weights.data = 1 + 0.3 * noise if "norm" in name else 0.3 * noise
     return model.float().eval()
 
 

@@ -12,10 +12,11 @@ from specdec_harness import adapters, tape
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 save_file = pytest.importorskip("safetensors.torch").save_file
+heads = pytest.importorskip("heads")
 
 VOCAB, WIDTH, LAYERS, HEADS, KV_HEADS, HEAD, MLP = 60, 32, 5, 4, 2, 8, 48
 BLOCK, RANK, MASK, TAPS, DEPTH = 5, 6, 59, [-1, 1, 3], 2
-EPS, THETA = 1e-6, 10000.0
+EPS = 1e-6
 PROMPT = np.array([3, 1, 4, 15, 9, 26])
 TOKENS = np.array([5, 35, 8, 9, 7, 9, 32, 38])
 SIZES = dict(
@@ -26,7 +27,7 @@ SIZES = dict(
     num_key_value_heads=KV_HEADS,
     head_dim=HEAD,
     rms_norm_eps=EPS,
-    rope_theta=THETA,
+    rope_theta=10000.0,
     max_position_embeddings=128,
     tie_word_embeddings=False,
 )
@@ -49,13 +50,8 @@ ROUNDING = 1e-4
 
 @pytest.fixture(scope="module")
 def target():
-    generator = torch.Generator().manual_seed(0)
     config = transformers.Qwen3Config(**SIZES, num_hidden_layers=LAYERS)
-    model = transformers.Qwen3ForCausalLM(config).float().eval()
-    for name, weights in model.named_parameters():
-        noise = 0.3 * torch.randn(weights.shape, generator=generator)
-        weights.data = 1 + noise if "norm" in name else noise
-    return model
+    return heads.random_weights(transformers.Qwen3ForCausalLM(config))
 
 
 def head_weights(config):
@@ -103,18 +99,11 @@ def written(folder, weights, config):
 
 
 def rms(x, weight):
-    return weight * x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS)
+    return heads.rms(x, weight, EPS)
 
 
 def sigmoid(x):
     return 1 / (1 + np.exp(-x))
-
-
-def rotated(x, position):
-    angles = position / THETA ** (np.arange(0, HEAD, 2) / HEAD)
-    cos, sin = (np.concatenate([part(angles)] * 2) for part in (np.cos, np.sin))
-    low, high = np.split(x, 2, axis=-1)
-    return x * cos + np.concatenate([-high, low], axis=-1) * sin
 
 
 class Recursion:
@@ -134,7 +123,7 @@ class Recursion:
         split = (self.w[f"{layer}.self_attn.{name}_proj"] @ row).reshape(-1, HEAD)
         if name == "v":
             return split
-        return rotated(rms(split, self.w[f"{layer}.self_attn.{name}_norm"]), position)
+        return heads.rotated(rms(split, self.w[f"{layer}.self_attn.{name}_norm"]), position)
 
     def block(self, known):
         """The rows of the block after all but the last of the known tokens."""
@@ -148,13 +137,8 @@ class Recursion:
             values = np.stack([self.heads(layer, "v", row, at) for at, row in read])
             after = []
             for at, (row, own) in enumerate(zip(rows, normed)):
-                seen = []
-                for head, query in enumerate(self.heads(layer, "q", own, anchor + at)):
-                    group = head // (HEADS // KV_HEADS)
-                    scores = keys[:, group] @ query / np.sqrt(HEAD)
-                    shares = np.exp(scores - scores.max())
-                    seen.append(shares / shares.sum() @ values[:, group])
-                x = row + self.w[f"{layer}.self_attn.o_proj"] @ np.concatenate(seen)
+                seen = heads.attended(self.heads(layer, "q", own, anchor + at), keys, values)
+                x = row + self.w[f"{layer}.self_attn.o_proj"] @ seen
                 y = rms(x, self.w[f"{layer}.post_attention_layernorm"])
                 gate, up, down = (self.w[f"{layer}.mlp.{n}_proj"] for n in ("gate", "up", "down"))
                 gate = gate @ y

@@ -11,9 +11,10 @@ from specdec_harness import adapters
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 save_file = pytest.importorskip("safetensors.torch").save_file
+heads = pytest.importorskip("heads")
 
 VOCAB, DRAFT_VOCAB, WIDTH, LAYERS, HEADS, KV_HEADS, HEAD, MLP = 60, 25, 32, 7, 4, 2, 8, 48
-EPS, THETA = 1e-5, 10000.0
+EPS = 1e-5
 PROMPT = np.array([3, 1, 4, 15, 9, 26])
 TOKENS = np.array([5, 35, 8, 9, 7, 9, 32, 38])
 LAYER = dict(
@@ -25,7 +26,7 @@ LAYER = dict(
     head_dim=HEAD,
     vocab_size=VOCAB,
     rms_norm_eps=EPS,
-    rope_theta=THETA,
+    rope_theta=10000.0,
     max_position_embeddings=128,
     tie_word_embeddings=False,
 )
@@ -33,13 +34,8 @@ LAYER = dict(
 
 @pytest.fixture(scope="module")
 def target():
-    torch.manual_seed(0)
     config = transformers.LlamaConfig(**{**LAYER, "num_hidden_layers": LAYERS})
-    model = transformers.LlamaForCausalLM(config).float().eval()
-    for name, weights in model.named_parameters():
-        noise = 0.3 * torch.randn_like(weights)
-        weights.data = 1 + noise if "norm" in name else noise
-    return model
+    return heads.random_weights(transformers.LlamaForCausalLM(config))
 
 
 def head_weights(options):
@@ -79,14 +75,7 @@ def written(folder, weights, ids, config, rename=lambda name: name):
 
 
 def rms(x, weight):
-    return weight * x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS)
-
-
-def rotated(x, position):
-    angles = position / THETA ** (np.arange(0, HEAD, 2) / HEAD)
-    cos, sin = (np.concatenate([part(angles)] * 2) for part in (np.cos, np.sin))
-    low, high = np.split(x, 2, axis=-1)
-    return x * cos + np.concatenate([-high, low], axis=-1) * sin
+    return heads.rms(x, weight, EPS)
 
 
 class Recursion:
@@ -113,16 +102,11 @@ class Recursion:
         split = lambda name, x: (part(f"self_attn.{name}_proj") @ x).reshape(-1, HEAD)  # noqa: E731
         normed = rms(hidden, part("hidden_norm"))
         x = np.concatenate([rms(self.embed[token], part("input_layernorm")), normed])
-        self.cache[position:] = [(rotated(split("k", x), position), split("v", x))]
+        self.cache[position:] = [(heads.rotated(split("k", x), position), split("v", x))]
         keys, values = (np.stack(each) for each in zip(*self.cache))
-        queries, seen = rotated(split("q", x), position), []
-        for head, query in enumerate(queries):
-            group = head // (HEADS // KV_HEADS)
-            scores = keys[:, group] @ query / np.sqrt(HEAD)
-            shares = np.exp(scores - scores.max())
-            seen.append(shares / shares.sum() @ values[:, group])
+        seen = heads.attended(heads.rotated(split("q", x), position), keys, values)
         residual = normed if self.options.get("norm_before_residual") else hidden
-        x = residual + part("self_attn.o_proj") @ np.concatenate(seen)
+        x = residual + part("self_attn.o_proj") @ seen
         y = rms(x, part("post_attention_layernorm"))
         gate = part("mlp.gate_proj") @ y
         x = x + part("mlp.down_proj") @ (gate / (1 + np.exp(-gate)) * (part("mlp.up_proj") @ y))

@@ -69,16 +69,9 @@ impl SomePrompts {
         most: usize,
         encode: impl Fn(&Question) -> Result<Vec<Token>>,
     ) -> Result<Vec<TapePrompt>> {
-        let catalog = Catalog::near(Path::new("."));
-        let shipped = || SHIPPED.map(str::to_owned).to_vec();
-        let names = if self.are_named() { self.prompts.clone() } else { shipped() };
         let default = if self.are_named() { "" } else { ", used by default (--prompts)" };
-        let mut all = Vec::new();
-        for name in &names {
-            all.extend(prompt::read(&catalog.prompts(name)?)?);
-        }
         let mut chosen = Vec::new();
-        for prompt in all {
+        for prompt in questions(&self.prompts)? {
             let place = || format!("prompt {}{default}", shown::line(&prompt.id));
             let tokens = encode(&prompt).with_context(place)?;
             if (1..=most).contains(&tokens.len()) {
@@ -88,6 +81,18 @@ impl SomePrompts {
         let limit = self.limit.unwrap_or(usize::MAX).max(1).min(chosen.len());
         Ok((0..limit).map(|i| chosen[i * chosen.len() / limit].clone()).collect())
     }
+}
+
+/// The questions of these sets and files, or of those that ship with the program.
+pub(super) fn questions(names: &[String]) -> Result<Vec<Question>> {
+    let catalog = Catalog::near(Path::new("."));
+    let shipped = SHIPPED.map(str::to_owned);
+    let names = if names.is_empty() { &shipped } else { names };
+    let mut all = Vec::new();
+    for name in names {
+        all.extend(prompt::read(&catalog.prompts(name)?)?);
+    }
+    Ok(all)
 }
 
 /// The tokens of the first turn of a question.

@@ -192,8 +192,9 @@ fn identify(
     let beam = beam.map_or(String::new(), |beam| format!(" | {beam}"));
     let batch = if *batch == 1 { String::new() } else { format!(" | batch {batch}") };
     // Their order changes nothing.
-    let chat = arguments.0.iter().collect::<BTreeMap<_, _>>();
-    let chat = if chat.is_empty() { String::new() } else { format!(" | chat {chat:?}") };
+    let chat = arguments.0.iter().map(|(name, value)| format!("{name}={value}"));
+    let chat = chat.collect::<BTreeSet<_>>();
+    let chat = chat.iter().map(|own| format!(" | chat {own}")).collect::<String>();
     let special = if plan.special_tokens { " | special tokens" } else { "" };
     // Only changed settings enter, so a setting that is added later does not change
     // today's ids.

@@ -24,7 +24,7 @@ pub(super) fn optional(row: &Map<String, Value>, key: &str) -> Result<String> {
 
 /// A list of at least one text. Those of AIPerf are objects with a text.
 pub(super) fn texts(row: &Map<String, Value>, key: &str) -> Result<Vec<String>> {
-    let list = row[key].as_array().filter(|list| !list.is_empty());
+    let list = row.get(key).and_then(Value::as_array).filter(|list| !list.is_empty());
     let texts = list.and_then(|list| {
         let text = |entry: &Value| entry.get("text").unwrap_or(entry).as_str().map(str::to_owned);
         list.iter().map(text).collect::<Option<Vec<_>>>()

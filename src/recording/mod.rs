@@ -4,7 +4,7 @@ mod import;
 mod parquet;
 mod record;
 mod score;
-mod scored;
+mod scored_tape;
 mod sequences;
 mod tape_file;
 
@@ -14,7 +14,7 @@ pub use import::{
 pub use parquet::write_parquet;
 pub use record::{PLAIN_SOURCE, Recording, TapePrompt};
 pub use score::{MODEL, Scoring, canonical, check_tokens, reads_at_once};
-pub use scored::write_scored;
+pub use scored_tape::write_scored;
 pub use sequences::{ExternalSequences, SequenceLine, SequenceReport, read_external_sequences};
 pub use tape_file::{TapeFile, read_tape_file};
 

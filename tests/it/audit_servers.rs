@@ -77,6 +77,24 @@ fn audited_completions_become_a_scored_tape() {
     assert!(again.0 && again.2.contains("exists already"), "{}", again.2);
 }
 
+/// Catches: half a tape stays behind where the target cannot draw a token.
+#[test]
+fn completions_that_the_target_cannot_draw_leave_no_tape() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (file, tape) = (path("c.jsonl"), path("c.tape.jsonl"));
+    // With top_k = 1 the target draws one of them.
+    let line = |token: u32| {
+        json!({"prompt_ids": [0], "output_ids": [token], "sampling": {"top_k": 1}}).to_string()
+    };
+    fs::write(&file, [0, 1].map(|token| line(token) + "\n").concat()).unwrap();
+    let run = specdec(&["audit", &file, "--target", "toy:mixed", "--tape", &tape]);
+    let run = { run }.output().unwrap();
+    let stderr = text(&run.stderr);
+    assert!(stderr.contains("the target cannot draw token 0"), "{stderr}");
+    assert!(!run.status.success() && !std::path::Path::new(&tape).exists());
+}
+
 /// Completions that a file has are not requested again; other sampling settings are refused.
 #[test]
 fn an_interrupted_audit_continues() {

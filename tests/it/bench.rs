@@ -239,9 +239,29 @@ fn terms_of_a_server_are_separated_where_settings_differ() {
         ServedFit::of(&kept).map(|fit| fit.unknown)
     };
     assert_eq!(some(&|point| one_context(point) && plain(point)).unwrap(), ["context"]);
-    // Requests alone do not show what a row costs, so drafting is not told apart from it.
+    // Requests alone do not show what a row costs, so drafting is not separated from it.
     assert_eq!(some(&alone).unwrap(), ["drafting", "drafting by batch"]);
     assert!(some(&|point| !plain(point)).unwrap_err().contains("no setting decodes plainly"));
+}
+
+/// Among more rows than were measured, a pass whose last known times fall keeps the last one.
+/// Catches: a line that is followed until passes take no time.
+#[test]
+fn passes_beyond_what_was_measured_take_time() {
+    let sample = |batch, round_ms| ServedSample {
+        batch,
+        round_ms,
+        context: 80.0,
+        ..ServedSample::default()
+    };
+    let points = ServedPoint::all(&[sample(1, 5.0), sample(4, 8.0), sample(8, 7.0)]);
+    let fit = ServedFit::of(&points).unwrap();
+    for (batch, ms) in [(4.0, 8.0), (6.0, 7.5), (8.0, 7.0), (100.0, 7.0)] {
+        assert!((fit.round(0.0, batch, 80.0).ms - ms).abs() < 1e-9, "{batch}");
+    }
+    let rising = ServedPoint::all(&[sample(1, 5.0), sample(4, 8.0)]);
+    let fit = ServedFit::of(&rising).unwrap();
+    assert!((fit.round(0.0, 6.0, 80.0).ms - 10.0).abs() < 1e-9);
 }
 
 /// The cost file of a fit gives rounds the times of the fit.

@@ -274,6 +274,8 @@ fn servers_that_do_not_report_enough_are_refused() {
         "{stderr}"
     );
     refuses(&[&bench[..], &["-k", "2,4"]].concat(), "-k has 2 lengths");
+    let plain = [&["bench", "--plain-url", &url], &bench[3..]].concat();
+    refuses(&plain, "it drafts: name a server that decodes plainly");
     for (option, value, part) in [
         ("--concurrency", "0", "from 1 to 256"),
         ("--max-tokens", "0", ">= 1"),

@@ -157,6 +157,12 @@ fn the_advice_says_which_k_pays_at_which_load() {
         "{page}"
     );
 
+    // After several contexts, the headline is of the first.
+    let grid = ["--batch", "1,20", "--context", "80,500"];
+    let page = stdout(&[&forecast[..], &grid].concat());
+    let headline = "- T = 1: K = 2 for 1 request, no drafts for 20 requests (context 80)\n";
+    assert!(page.contains(headline), "{page}");
+
     let audit = dir.path().join("audit.json");
     let verdict = json!({"refuted": true, "level": 1e-6, "tokens": 900, "texts": 30,
         "log10_e": 8.25, "alike": ["bonus_from_last_q"], "sampling": {"temperature": 1.0}});

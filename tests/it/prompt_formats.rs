@@ -314,6 +314,7 @@ fn a_bad_entry_is_named_by_file_line_and_reason() {
             "{\"multiturn\": false, \"turns\": [\"FULL BENCHMARK DATA SHOULD BE FETCHED FROM THE SOURCE\"]}",
             "the text is SPEED-Bench's placeholder for that of another data set",
         ),
+        ("{\"multiturn\": true}", "\"turns\" is not a list of at least one text"),
     ] {
         let good = "{\"prompt\": \"fine\"}";
         let error = file("bad.jsonl", format!("{good}\n{row}\n").as_bytes()).unwrap_err();

@@ -155,19 +155,31 @@ impl ServedFit {
 
     /// The time of a round in which each of `batch` requests drafts `drafted` tokens.
     pub fn round(&self, drafted: f64, batch: f64, context: f64) -> FittedMs {
-        self.at(&terms(&self.knots, [true; 3], [drafted, batch, context]))
+        self.at(&self.columns([true; 3], [drafted, batch, context]))
     }
 
     /// The time of the target's pass over `rows` rows of each request.
     pub fn target(&self, rows: f64, batch: f64, context: f64) -> FittedMs {
-        self.at(&terms(&self.knots, [true, false, false], [rows - 1.0, batch, context]))
+        self.at(&self.columns([true, false, false], [rows - 1.0, batch, context]))
     }
 
     /// The time to draft one more token of each request.
     pub fn draft(&self, batch: f64) -> FittedMs {
-        let mut columns = terms(&self.knots, [false, true, true], [1.0, batch, 0.0]);
-        columns[..self.knots.len()].fill(0.0);
-        self.at(&columns)
+        let pass = vec![0.0; self.knots.len()];
+        self.at(&[&pass[..], &[0.0, 1.0, batch]].concat())
+    }
+
+    /// The columns of a round. Noise must not make a pass shorter the more rows it has beyond those
+    /// that were measured.
+    fn columns(&self, on: [bool; 3], place: MeanRound) -> Vec<f64> {
+        let mut columns = terms(&self.knots, on, place);
+        let (rows, last) = (place[1] * (1.0 + place[0]), self.knots.len() - 1);
+        let falls = last > 0 && self.coefficients[last] < self.coefficients[last - 1];
+        if falls && rows > self.knots[last] {
+            columns[..last].fill(0.0);
+            columns[last] = 1.0;
+        }
+        columns
     }
 
     fn at(&self, columns: &[f64]) -> FittedMs {
@@ -280,7 +292,5 @@ fn ordered(numbers: impl Iterator<Item = usize>) -> Vec<usize> {
 }
 
 fn row(what: &str, [rows, context, batch]: [usize; 3], ms: f64) -> CostRow {
-    // Beyond what was measured a line may fall to nothing; a pass of the target takes some time.
-    let ms = if what == TARGET_COST { ms.max(f64::MIN_POSITIVE) } else { ms };
     CostRow { what: what.to_owned(), rows, context, batch, ms, ..CostRow::default() }
 }

@@ -156,7 +156,7 @@ impl ServedArgs {
             budget,
         };
         let found = bench.run()?;
-        for sentence in &found.missing {
+        for sentence in &found.given_up {
             terminal::say(sentence);
         }
         samples.extend(found.samples);
@@ -175,18 +175,9 @@ impl ServedArgs {
     /// The text that prompts are cut from.
     #[cfg(feature = "serve")]
     fn text(&self) -> Result<String> {
-        use crate::cli::some_prompts::SHIPPED;
-        use crate::model::Catalog;
-
-        let catalog = Catalog::near(Path::new("."));
-        let shipped = || SHIPPED.map(str::to_owned).to_vec();
-        let names = if self.prompts.is_empty() { shipped() } else { self.prompts.clone() };
-        let mut turns = Vec::new();
-        for name in names {
-            for question in crate::prompt::read(&catalog.prompts(&name)?)? {
-                turns.extend(question.asked.turns);
-            }
-        }
+        let questions = crate::cli::some_prompts::questions(&self.prompts)?;
+        let turns = questions.into_iter().flat_map(|question| question.asked.turns);
+        let turns = turns.collect::<Vec<_>>();
         Ok(turns.join("\n\n"))
     }
 }

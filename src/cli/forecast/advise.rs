@@ -79,10 +79,12 @@ impl<'f> Advice<'f> {
         Some(BestChains { cell, setting })
     }
 
-    /// Which K at which load, in a sentence.
+    /// Which K at which load, in a sentence; after the first context if there are several.
     fn headline(&self, sampling: usize) -> String {
         let mut parts = Vec::<(usize, usize, usize)>::new();
-        for setting in 0..self.asked {
+        let context = self.found.settings.first().and_then(|first| first.context);
+        let settings = (0..self.asked).filter(|&at| self.found.settings[at].context == context);
+        for setting in settings {
             let Some(choice) = self.choice(sampling, setting) else { continue };
             let batch = self.found.settings[setting].batch;
             let k = if self.pays(&choice) == Some(true) { choice.cell.config.k } else { 0 };
@@ -100,7 +102,8 @@ impl<'f> Advice<'f> {
             };
             format!("{drafts} for {load}")
         });
-        words.collect::<Vec<_>>().join(", ")
+        let after = context.map_or_else(String::new, |context| format!(" (context {context})"));
+        words.collect::<Vec<_>>().join(", ") + &after
     }
 
     /// Whether drafts are faster than plain decoding; `None` if the interval holds 1.

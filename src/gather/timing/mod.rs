@@ -4,7 +4,7 @@
 mod request;
 mod volley;
 
-use std::thread;
+use std::thread::{self, Builder};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -65,13 +65,13 @@ pub struct ServerBench<'a> {
     pub budget: Duration,
 }
 
-/// The repetitions of all settings, and why some settings have none.
+/// The repetitions of all settings, and why some settings were given up.
 #[derive(Debug, Default)]
 pub struct ServerTimes {
     /// The repetitions, in their order.
     pub samples: Vec<ServedSample>,
-    /// A sentence for each setting without any.
-    pub missing: Vec<String>,
+    /// A sentence for each setting that was given up.
+    pub given_up: Vec<String>,
     /// What ended the repetitions early.
     pub failed: Option<anyhow::Error>,
 }
@@ -113,26 +113,26 @@ impl ServerBench<'_> {
         };
         let servers = self.servers.iter().map(open).collect::<Result<Vec<_>>>()?;
         let mut settings = self.settings();
-        let mut samples = Vec::new();
+        let mut found = ServerTimes::default();
         let mut order = ChaCha8Rng::seed_from_u64(SEED);
         let mut progress = Progress::new("repetitions", 0, 0).uneven();
         let begun = Instant::now();
         loop {
             settings.retain(|setting| setting.tokens > 0);
             settings.shuffle(&mut order);
-            let due = settings.iter_mut().filter(|setting| self.is_due(setting, &samples, begun));
+            let due =
+                settings.iter_mut().filter(|setting| self.is_due(setting, &found.samples, begun));
             let due = due.collect::<Vec<_>>();
             if due.is_empty() {
-                let missing = self.missing(&samples);
-                return Ok(ServerTimes { samples, missing, failed: None });
+                return Ok(found);
             }
             progress.more(due.len());
             for setting in due {
                 let server = &servers[setting.server];
-                let taken = self.repeat(server, setting, &mut cutter, &mut samples);
+                let taken = self.repeat(server, setting, &mut cutter, &mut found);
                 if let Err(error) = taken.with_context(|| server.named.url.clone()) {
-                    let failed = Some(error);
-                    return Ok(ServerTimes { samples, failed, ..ServerTimes::default() });
+                    found.failed = Some(error);
+                    return Ok(found);
                 }
                 progress.advance(&format!("{} requests", setting.batch));
             }
@@ -179,8 +179,8 @@ impl ServerBench<'_> {
             None => vllm::model(&http)?,
         };
         let prompt = cutter.cut(FIRST_PROMPT);
-        let first =
-            timed(&http, &body(&http, &prompt, FIRST_TOKENS, self.temperature), Instant::now())?;
+        let asked = body(&http, &prompt, FIRST_TOKENS, self.temperature);
+        let first = timed(&http, &asked, Instant::now(), named.k == Some(0))?;
         let characters_per_token = FIRST_PROMPT as f64 / first.prompt.max(1) as f64;
         Ok(OpenServer { named: named.clone(), http, characters_per_token })
     }
@@ -191,19 +191,24 @@ impl ServerBench<'_> {
         server: &OpenServer,
         setting: &mut Setting,
         cutter: &mut PromptCutter,
-        samples: &mut Vec<ServedSample>,
+        found: &mut ServerTimes,
     ) -> Result<()> {
-        while setting.tokens > 0 {
+        loop {
             let requests = match self.volley(server, setting, cutter) {
                 // A completion that was made longer may have no room in the context.
-                Err(_) if setting.tokens > self.tokens => Vec::new(),
+                Err(error) if setting.tokens > self.tokens => {
+                    let why = format!("with completions of {} tokens, {error:#}", setting.tokens);
+                    found.given_up.push(self.given_up(setting, &why));
+                    setting.tokens = 0;
+                    return Ok(());
+                }
                 answered => answered?,
             };
             if let Some(shared) = shared_rounds(&requests) {
                 let [rounds, drafted] = drafts(&server.named, &requests)?;
                 let most = requests.iter().map(|own| own.most).max();
                 let first = requests.iter().filter_map(|own| own.arrivals.first()).sum::<f64>();
-                samples.push(ServedSample {
+                found.samples.push(ServedSample {
                     server: server.named.url.clone(),
                     k: server.named.k.or(most).unwrap_or(0),
                     batch: setting.batch,
@@ -217,26 +222,22 @@ impl ServerBench<'_> {
                 return Ok(());
             }
             setting.tokens *= 2;
-            if requests.is_empty() || setting.tokens > MOST_TOKENS {
+            if setting.tokens > MOST_TOKENS {
+                found.given_up.push(self.given_up(setting, "they do not decode at the same time"));
                 setting.tokens = 0;
+                return Ok(());
             }
         }
-        Ok(())
     }
 
-    /// A sentence for each setting without a sample.
-    fn missing(&self, samples: &[ServedSample]) -> Vec<String> {
-        let has = |setting: &Setting| self.samples_of(setting, samples).next().is_some();
-        let missing = self.settings().into_iter().filter(|setting| !has(setting));
-        let sentence = |setting: Setting| {
-            format!(
-                "{}: {} with prompts of {} tokens did not decode at the same time",
-                self.servers[setting.server].url,
-                count(setting.batch, "request"),
-                setting.prompt
-            )
-        };
-        missing.map(sentence).collect()
+    /// Why a setting was given up, in a sentence.
+    fn given_up(&self, setting: &Setting, why: &str) -> String {
+        format!(
+            "{}: {} with prompts of {} tokens: {why}",
+            self.servers[setting.server].url,
+            count(setting.batch, "request"),
+            setting.prompt
+        )
     }
 
     /// Sends the requests of a setting at once.
@@ -252,20 +253,17 @@ impl ServerBench<'_> {
             let prompt = cutter.cut(length.max(1));
             bodies.push(body(&server.http, &prompt, setting.tokens, self.temperature));
         }
-        let begun = Instant::now();
-        let mut requests = thread::scope(|scope| {
-            let ask = |body| scope.spawn(move || timed(&server.http, body, begun));
-            let asked = bodies.iter().map(ask).collect::<Vec<_>>();
-            let joined = asked.into_iter().map(|one| one.join().unwrap_or_else(|_| panicked()));
-            joined.collect::<Result<Vec<_>>>()
-        })?;
-        if server.named.k == Some(0) {
-            // Plain decoding emits one token per round, whichever of them arrive together.
-            for own in &mut requests {
-                own.rounds = own.tokens as f64;
+        let (begun, plain) = (Instant::now(), server.named.k == Some(0));
+        thread::scope(|scope| {
+            let mut asked = Vec::new();
+            for body in &bodies {
+                let ask = move || timed(&server.http, body, begun, plain);
+                let thread = Builder::new().spawn_scoped(scope, ask);
+                asked.push(thread.context("the system starts no thread for a request")?);
             }
-        }
-        Ok(requests)
+            let joined = asked.into_iter().map(|one| one.join().unwrap_or_else(|_| panicked()));
+            joined.collect()
+        })
     }
 }
 
@@ -283,6 +281,9 @@ fn drafts(server: &BenchedServer, requests: &[TimedCompletion]) -> Result<[f64; 
         (false, Some(k)) => k as f64 * rounds,
         (false, None) => 0.0,
     };
+    if server.k == Some(0) && drafted > 0.0 {
+        bail!("it drafts: name a server that decodes plainly by --plain-url");
+    }
     if drafted == 0.0 && tokens > 1.1 * rounds {
         bail!(
             "it emits {:.2} tokens per round and does not report how many it drafts: state that by \

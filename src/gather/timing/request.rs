@@ -47,8 +47,14 @@ pub(super) fn body(server: &HttpServer, prompt: &str, tokens: usize, temperature
     })
 }
 
-/// Sends a request. `arrivals` count from `begun`.
-pub(super) fn timed(server: &HttpServer, body: &Value, begun: Instant) -> Result<TimedCompletion> {
+/// Sends a request. `arrivals` count from `begun`. A server that decodes plainly emits a token per
+/// round, whichever of them arrive together.
+pub(super) fn timed(
+    server: &HttpServer,
+    body: &Value,
+    begun: Instant,
+    plain: bool,
+) -> Result<TimedCompletion> {
     let (mut arrivals, mut whole) = (Vec::new(), Value::Null);
     server.stream("/v1/completions", body, |event| {
         if has_text(&event) {
@@ -67,11 +73,15 @@ pub(super) fn timed(server: &HttpServer, body: &Value, begun: Instant) -> Result
         true => Some(known.steps.iter().map(|step| step.drafted).sum::<usize>() as f64),
         false => whole["timings"]["draft_n"].as_f64(),
     });
-    let rounds = known.as_ref().map_or_else(|| bursts(&arrivals), |known| known.rounds);
+    let rounds = match &known {
+        _ if plain => tokens as f64,
+        Some(known) => known.rounds,
+        None => bursts(&arrivals),
+    };
     // Every round emits its accepted tokens and one more.
     let emitted =
         |known: &RequestRounds| known.steps.iter().map(|step| step.accepted + 1).sum::<usize>();
-    let first_before = known.as_ref().is_some_and(|known| emitted(known) + 1 == tokens);
+    let first_before = !plain && known.as_ref().is_some_and(|known| emitted(known) + 1 == tokens);
     let steps = known.iter().flat_map(|known| &known.steps).map(|step| step.drafted).max();
     let most = steps.or(drafted.map(|drafted| (drafted / rounds).ceil() as usize));
     let most = most.unwrap_or(0);

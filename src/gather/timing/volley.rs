@@ -37,9 +37,6 @@ pub(super) fn shared_rounds(requests: &[TimedCompletion]) -> Option<SharedRounds
         rate += 1e3 * own_rounds * own.per_round() / took;
         context += own.prompt as f64 + middle * own.tokens as f64;
     }
-    if requests.is_empty() {
-        return None;
-    }
     let context = context / requests.len() as f64;
     Some(SharedRounds { round_ms: ms / rounds, tokens_per_s: rate, context })
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use super::header;
 use super::score::{MODEL, Scoring, canonical};
@@ -12,7 +12,7 @@ use crate::model::LanguageModel;
 use crate::params::Params;
 use crate::sampling::Sampler;
 use crate::shown;
-use crate::tape::{Tape, TapeDrafter, TapeLine, TapeModel, Teacher, log_probs};
+use crate::tape::{Tape, TapeDrafter, TapeLine, TapeModel, TapeSequence, Teacher, log_probs};
 
 /// Writes completions on a new tape with log p of the target and, if there is a draft model, its log
 /// q with these sampling settings.
@@ -26,18 +26,25 @@ pub fn write_scored(
     draft: Option<(&dyn LanguageModel, Params)>,
 ) -> Result<()> {
     let named = |model: &dyn LanguageModel| TapeModel::new(&model.info().name, model.info());
-    let samplings = completions.header.samplings.clone();
-    let mut file = TapeFile::begin(to, &header("completions", named(target), samplings.clone()))?;
+    let samplings = &completions.header.samplings;
     let mut teacher = Teacher::new(target)?;
+    // All of them before the file is begun: a token that the target cannot draw leaves no file.
+    let mut lines = Vec::new();
     for sequence in &completions.sequences {
         let place =
             || format!("prompt {}, repeat {}", shown::line(&sequence.prompt), sequence.repeat);
         let sampler = Sampler::new(samplings[sequence.sampling])?;
         let sampler = sampler.on(teacher.model().for_each_row());
         let log_p = log_probs(&mut teacher, &sampler, sequence).with_context(place)?;
-        let mut scored = sequence.clone();
-        scored.log_p = Some(log_p);
-        file.append(TapeLine::Sequence(scored)).with_context(place)?;
+        if let Some(at) = log_p.iter().position(|log_p| *log_p == f64::NEG_INFINITY) {
+            return Err(anyhow!("the target cannot draw token {at}")).with_context(place);
+        }
+        let scored = TapeSequence { log_p: Some(log_p), ..sequence.clone() };
+        lines.push(TapeLine::Sequence(scored));
+    }
+    let mut file = TapeFile::begin(to, &header("completions", named(target), samplings.clone()))?;
+    for line in lines {
+        file.append(line)?;
     }
     let Some((draft, params)) = draft else { return Ok(()) };
     let drafter = TapeDrafter { drafter: MODEL.to_owned(), params, ..TapeDrafter::default() };
