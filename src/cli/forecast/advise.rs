@@ -34,7 +34,7 @@ impl<'f> Advice<'f> {
     /// # Errors
     /// If the file of the audit cannot be read, or holds no verdict.
     pub(super) fn new(found: &'f Forecasts, audit: Option<&Path>) -> Result<Self> {
-        let measured = found.served.as_ref().map_or(0, |served| served.points.len());
+        let measured = found.served.as_ref().map_or(0, |served| served.measured.len());
         let asked = found.settings.len() - measured;
         Ok(Self { found, audit: audit.map(read_audit).transpose()?, asked })
     }
@@ -220,7 +220,7 @@ impl<'f> Advice<'f> {
         let mut errors = Vec::new();
         for sampling in self.samplings() {
             let mut rows = String::new();
-            for (setting, point) in (self.asked..).zip(&served.points) {
+            for (setting, point) in (self.asked..).zip(&served.measured) {
                 let own = point.setting();
                 let rule = |cell: &&ForecastCell| {
                     (cell.config.rule, cell.config.k) == (AcceptanceRule::Token, own.k)

@@ -49,6 +49,10 @@ pub(super) struct ForecastArgs {
     /// Take the costs from the rounds of a server: a file of `specdec bench --url --csv`
     #[arg(long, value_name = "FILE", group = "timed")]
     served: Option<PathBuf>,
+    /// With --advise, compare the page with these rounds of the server, which the costs do not rest
+    /// on, instead of those of --served
+    #[arg(long, value_name = "FILE", requires_all = ["served", "advise"])]
+    measured: Option<PathBuf>,
     /// Numbers of sequences that share a pass, separated by commas [default: 1, or those of
     /// --served]
     #[arg(long, value_name = "N,…", value_delimiter = ',', requires = "timed",
@@ -166,7 +170,9 @@ pub(super) fn run(args: &ForecastArgs) -> Result<()> {
 impl Forecasts {
     fn new(args: &ForecastArgs) -> Result<Self> {
         let tape = read_tape_file(&args.tape)?;
-        let served = args.served.as_deref().map(ServedCosts::read).transpose()?;
+        let served = args.served.as_deref();
+        let served = served.map(|file| ServedCosts::read(file, args.measured.as_deref()));
+        let served = served.transpose()?;
         let costs = match &served {
             Some(served) => Some(served.table()?),
             None => args.costs.as_deref().map(|file| costs(file, &tape)).transpose()?,

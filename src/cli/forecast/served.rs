@@ -13,16 +13,17 @@ use crate::statistics::Interval;
 pub(super) struct ServedCosts {
     pub(super) points: Vec<ServedPoint>,
     pub(super) fit: ServedFit,
+    /// What predictions are compared with.
+    pub(super) measured: Vec<ServedPoint>,
 }
 
 impl ServedCosts {
-    pub(super) fn read(file: &Path) -> Result<Self> {
-        let mut points = ServedPoint::all(&read_served(file)?);
-        points.sort_by_key(|point| {
-            (point.setting().k, point.setting().batch, point.setting().prompt)
-        });
+    /// The costs follow from `file`; predictions are compared with `measured`, or else with it.
+    pub(super) fn read(file: &Path, measured: Option<&Path>) -> Result<Self> {
+        let points = points(file)?;
         let fit = ServedFit::of(&points).map_err(|why| anyhow!("{}: {why}", file.display()))?;
-        Ok(Self { points, fit })
+        let measured = measured.map_or_else(|| Ok(points.clone()), self::points)?;
+        Ok(Self { points, fit, measured })
     }
 
     pub(super) fn table(&self) -> Result<CostTable> {
@@ -41,9 +42,9 @@ impl ServedCosts {
         batches
     }
 
-    /// The settings that were measured.
+    /// The settings that predictions are compared at.
     pub(super) fn settings(&self) -> impl Iterator<Item = CostSetting> {
-        self.points.iter().map(|point| CostSetting {
+        self.measured.iter().map(|point| CostSetting {
             batch: point.setting().batch,
             context: Some(point.mean(|one| one.context) as usize),
         })
@@ -75,4 +76,11 @@ impl ServedCosts {
     fn context(&self) -> f64 {
         self.points[0].mean(|one| one.context)
     }
+}
+
+/// The settings in a file, by K, batch and prompt.
+fn points(file: &Path) -> Result<Vec<ServedPoint>> {
+    let mut points = ServedPoint::all(&read_served(file)?);
+    points.sort_by_key(|point| (point.setting().k, point.setting().batch, point.setting().prompt));
+    Ok(points)
 }
