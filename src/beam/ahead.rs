@@ -11,7 +11,7 @@ use crate::chance::Chance;
 use crate::clock::{Clock, Who};
 use crate::decode::{Method, room_for};
 use crate::distribution::Token;
-use crate::draft::{Drafter, Round};
+use crate::draft::{Drafter, PassDesk, Round};
 use crate::error::Error;
 use crate::length::DraftLength;
 use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
@@ -158,22 +158,12 @@ impl<'a> Passes<'a> {
         let slot = &mut self.slots[beam.slot];
         // The row after the last token of a completion of maximum length is not needed.
         let room = self.most.saturating_sub(beam.context.len() + 1);
-        let mut round = Round {
-            context: &beam.context,
-            prompt_len: self.prompt_len,
-            vocab: self.target.info().vocab,
-            // What beams do with an end token is decided from the target's rows.
-            ends: &[],
-            limit: room.min(slot.length.max_depth()),
-            length: &mut *slot.length,
-            coupling: None,
-            chance,
-            clock,
-            forwards: 0,
-            full: false,
-            desk: None,
-        };
-        let draft = slot.drafter.propose(&mut round).at_once()?;
+        let sizes = (self.prompt_len, self.target.info().vocab);
+        let desk = PassDesk::new(&beam.context);
+        // What beams do with an end token is decided from the target's rows.
+        let mut round = Round::new(&desk, sizes, &mut *slot.length, chance);
+        round.limit = room.min(round.limit);
+        let draft = slot.drafter.propose(&mut round).at_once(&desk, clock)?;
         self.draft_forwards += round.forwards;
         Ok(draft.at(beam.context.len()))
     }

@@ -8,7 +8,7 @@ use super::timed::Timed;
 use crate::chance::{Request, Seeded};
 use crate::clock::Clock;
 use crate::decode::{
-    Generation, Lane, MethodSpec, NoObserver, Observer, PLAIN, StopRules, Totals,
+    Generation, MethodSpec, NoObserver, Observer, PLAIN, Sequence, StopRules, Totals,
     one_round_together, prefill,
 };
 use crate::error::Error;
@@ -166,13 +166,13 @@ fn share_a_round(
     clock: &dyn Clock,
     rounds: &mut RoundTimer<'_>,
 ) -> Result<(), Error> {
-    let lanes = texts.iter_mut().map(|text| {
-        let BenchText { generation, chance, totals, unseen } = text;
-        Lane { generation, chance, observer: unseen, totals }
-    });
-    let mut lanes = lanes.collect::<Vec<_>>();
-    if let Some(first) = lanes.first_mut() {
+    let mut sequences = Vec::with_capacity(texts.len());
+    for BenchText { generation, chance, totals, unseen } in texts {
+        sequences.push(Sequence::new(generation, chance, unseen, totals));
+    }
+    if let Some(first) = sequences.first_mut() {
         first.observer = rounds;
     }
-    one_round_together(&mut lanes, target, clock)?.into_iter().collect()
+    one_round_together(&mut sequences, target, clock);
+    sequences.into_iter().try_for_each(|sequence| sequence.end.unwrap_or(Ok(())))
 }

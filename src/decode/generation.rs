@@ -9,7 +9,7 @@ use super::text::TextStream;
 use crate::chance::Chance;
 use crate::clock::Clock;
 use crate::distribution::Token;
-use crate::draft::{Drafter, PassDesk, Pausing, Round};
+use crate::draft::{Drafter, Drafting, PassDesk, Pausing, Round};
 use crate::error::Error;
 use crate::length::{BatchView, DraftLength, SequencePast};
 use crate::model::{Codec, Evaluation, LanguageModel, ModelInfo, Session, Want, Work};
@@ -35,7 +35,7 @@ pub struct Method<'a> {
 }
 
 /// One sequence being generated. A round is `begin`, `propose`, the target's
-/// pass over `work`, `evaluated`, `verify`, `apply`, `observe`.
+/// pass over `work`, `evaluated`, `verify`, `commit`, `observe`.
 #[derive(Debug)]
 pub struct Generation<'a> {
     method: Method<'a>,
@@ -207,8 +207,7 @@ impl<'a> Generation<'a> {
         clock: &dyn Clock,
     ) -> Result<Proposal, Error> {
         let alone = [self.past()];
-        self.begin_draft(&BatchView { sequences: &alone, own: 0 });
-        self.propose_at(None, chance, clock).at_once()
+        self.begin_draft(&BatchView { sequences: &alone, own: 0 }, chance).at_once(clock)
     }
 
     /// The information for draft length policies before a round.
@@ -218,38 +217,27 @@ impl<'a> Generation<'a> {
         SequencePast { acceptance: self.method.length.past(), room }
     }
 
-    /// Reports the sequences that share the round to its draft length policy.
-    pub(super) fn begin_draft(&mut self, batch: &BatchView<'_>) {
-        self.method.length.begin(batch);
-    }
-
-    /// Proposes a draft that requests its passes at a desk.
-    pub(super) fn propose_at<'f>(
+    /// Begins a draft, after its length policy has seen the sequences that share the round.
+    pub(super) fn begin_draft<'f>(
         &'f mut self,
-        desk: Option<&'f PassDesk<'a>>,
+        batch: &BatchView<'_>,
         chance: &'f mut dyn Chance,
-        clock: &'f dyn Clock,
-    ) -> Pausing<'f, Proposal> {
-        let mut round = Round {
-            context: &self.tokens,
-            prompt_len: self.prompt_len,
-            vocab: self.vocab,
-            ends: &self.stop.eos,
-            limit: self.past().room.min(self.method.length.max_depth()),
-            length: &mut *self.method.length,
-            coupling: self.method.verifier.coupling(),
-            chance,
-            clock,
-            forwards: 0,
-            full: false,
-            desk,
-        };
-        let (drafter, begin) = (&mut self.method.drafter, self.tokens.len());
-        Pausing::new(async move {
+    ) -> Drafting<'f, 'a, Proposal> {
+        let room = self.past().room;
+        let Method { drafter, length, verifier, .. } = &mut self.method;
+        length.begin(batch);
+        let desk = PassDesk::new(&self.tokens);
+        let (own, sizes) = (Rc::clone(&desk), (self.prompt_len, self.vocab));
+        let (ends, coupling) = (&self.stop.eos, verifier.coupling());
+        let draft = Pausing::new(async move {
+            let round = Round::new(&own, sizes, &mut **length, chance);
+            let limit = room.min(round.limit);
+            let mut round = Round { ends, limit, coupling, ..round };
             let draft = drafter.propose(&mut round).await?;
             let full = round.full && draft.is_empty();
-            Ok(Proposal { forwards: round.forwards, full, draft: draft.at(begin) })
-        })
+            Ok(Proposal { forwards: round.forwards, full, draft: draft.at(own.context().len()) })
+        });
+        Drafting::new(&desk, draft)
     }
 
     /// The work of the target: every row of the draft.
@@ -300,7 +288,7 @@ impl<'a> Generation<'a> {
     ///
     /// # Errors
     /// If a token cannot be turned into text.
-    pub fn apply(&mut self, proposal: &Proposal, mut verdict: Verdict) -> Result<Outcome, Error> {
+    pub fn commit(&mut self, proposal: &Proposal, mut verdict: Verdict) -> Result<Outcome, Error> {
         let before = self.tokens.len();
         let accepted = verdict.path.iter().map(|&id| proposal.draft.node(id).token);
         let round = accepted.chain([verdict.next]).collect::<Vec<_>>();

@@ -7,11 +7,11 @@
 mod choice;
 mod generation;
 mod method;
+mod rounds;
 mod steps;
 mod stop;
 mod strategy;
 mod text;
-mod together;
 
 pub use choice::{Answered, CompletionChoice, LogProb, votes};
 pub use generation::{Generation, Method};
@@ -19,12 +19,12 @@ pub(crate) use generation::{NO_DISTRIBUTION, check_prompt};
 pub use method::{
     MethodSpec, NUM_SPECULATIVE_TOKENS, PLAIN, all_params, class_of, find_param, readers,
 };
+pub use rounds::{Sequence, generate_together, one_round_together};
 pub use steps::{Evaluated, Outcome, Proposal};
 pub(crate) use stop::room_for;
 pub use stop::{StopReason, StopRules, UserStop};
 pub use strategy::{STRATEGIES, Strategy};
 pub use text::TextStream;
-pub use together::{Lane, generate_together, one_round_together};
 
 use std::time::Duration;
 
@@ -76,6 +76,22 @@ pub struct Totals {
     pub share: Duration,
 }
 
+impl Totals {
+    /// Number of finished rounds, which is also the number of the next one.
+    pub(crate) fn rounds(&self) -> u64 {
+        self.target_forwards as u64
+    }
+
+    /// Adds a round.
+    fn add(&mut self, proposal: &Proposal, outcome: &Outcome) {
+        self.target_forwards += 1;
+        self.draft_forwards += proposal.forwards;
+        self.draft_context_full += usize::from(proposal.full);
+        self.decode += outcome.times.total();
+        self.share += outcome.times.share(outcome.batch).total();
+    }
+}
+
 /// Runs a generation to its end.
 ///
 /// # Errors
@@ -89,9 +105,10 @@ pub fn generate(
     observer: &mut dyn Observer,
 ) -> Result<Totals, Error> {
     let mut totals = prefill(generation, target, clock)?;
-    let mut lane = [Lane { generation, chance, observer, totals: &mut totals }];
-    generate_together(&mut lane, target, clock)?.into_iter().collect::<Result<(), _>>()?;
-    Ok(totals)
+    let mut alone = [Sequence::new(generation, chance, observer, &mut totals)];
+    generate_together(&mut alone, target, clock);
+    let [Sequence { end, .. }] = alone;
+    end.unwrap_or(Ok(())).map(|()| totals)
 }
 
 /// Processes the prompt.

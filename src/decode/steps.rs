@@ -6,7 +6,7 @@ use crate::sampling::Logits;
 use crate::tree::Draft;
 
 /// The draft of a round.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Proposal {
     /// The proposed tokens.
     pub draft: Draft,
@@ -17,7 +17,7 @@ pub struct Proposal {
 }
 
 /// The target's evaluation of a draft.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Evaluated {
     /// The target's logits, by [`Row`](crate::tree::Row).
     pub logits: Vec<Logits>,
@@ -26,7 +26,7 @@ pub struct Evaluated {
 }
 
 /// A committed round.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Outcome {
     /// The verdict up to the end of the completion, and the number of tokens accepted before that
     /// cut.

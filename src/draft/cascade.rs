@@ -9,7 +9,6 @@
 use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
 use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
-use crate::distribution::Token;
 use crate::error::Error;
 use crate::params::Param;
 use crate::registry::Entry;
@@ -77,9 +76,9 @@ impl<'a> Drafter<'a> for Cascade<'a> {
             let mut draft = Draft::empty(round.vocab);
             let mut parent: Option<NodeId> = None;
             while round.go_deeper(&draft) {
-                let guess = self.guess(round, &draft);
+                let mut guess = self.guess(round, &draft);
                 let rows = Row::all(&guess).skip(draft.len()).collect::<Vec<_>>();
-                for prediction in self.reader.predict(round, &guess, &rows).await? {
+                for prediction in self.reader.predict(round, &mut guess, rows).await? {
                     let drawn = round.draw_predicted(&mut draft, parent, &prediction);
                     parent = Some(drawn);
                     let guessed = guess.nodes().get(drawn).map(|node| node.token);
@@ -90,10 +89,6 @@ impl<'a> Drafter<'a> for Cascade<'a> {
             }
             Ok(draft)
         })
-    }
-
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
-        self.reader.state_key(context)
     }
 
     fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {

@@ -4,7 +4,6 @@ use super::model::ModelDrafter;
 use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
 use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
-use crate::distribution::Token;
 use crate::error::Error;
 use crate::registry::Entry;
 use crate::tree::DraftShape;
@@ -45,10 +44,6 @@ impl<'a> Drafter<'a> for Hybrid<'a> {
             let found = self.lookup.propose(round).await?;
             if found.is_empty() { self.model.propose(round).await } else { Ok(found) }
         })
-    }
-
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
-        self.model.state_key(context)
     }
 
     fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {

@@ -26,7 +26,8 @@ pub use model::ModelDrafter;
 pub(crate) use model_tree::parse_tree;
 pub(crate) use model_tree::{AUTO, SIBLINGS};
 pub use none::NoDraft;
-pub use passes::{PassDesk, Pausing, WantedPass, make_passes};
+pub(crate) use passes::{Drafting, complete};
+pub use passes::{PassDesk, Pausing};
 pub use prompt_lookup::PromptLookup;
 pub use tools::{ReadText, Texts, Tools};
 
@@ -83,11 +84,14 @@ pub trait Drafter<'a>: std::fmt::Debug {
         let _ = event;
     }
 
-    /// All state that proposals after `context` depend on, as bytes.
+    /// All state that proposals after `context` depend on, as bytes: by default that of the draft
+    /// model.
     ///
     /// # Errors
     /// If the drafter's session cannot be brought to `context`.
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error>;
+    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
+        self.reader().map_or(Ok(Vec::new()), |reader| reader.state_key(context))
+    }
 
     /// An independent copy.
     ///
@@ -116,17 +120,39 @@ pub struct Round<'a, 'r> {
     pub coupling: Option<usize>,
     /// The source of randomness for drafted tokens.
     pub chance: &'r mut dyn Chance,
-    /// The clock to which every pass of the drafter's model is reported.
-    pub clock: &'r dyn Clock,
     /// Number of passes of the drafter's model so far.
     pub forwards: usize,
     /// Whether the context of the drafter's model had no room for a token.
     pub full: bool,
-    /// The desk for passes that other sequences may share; without it, each pass runs at once.
-    pub desk: Option<&'r PassDesk<'a>>,
+    /// The desk for passes of the drafter's model, which other sequences may share.
+    pub desk: &'r PassDesk<'a, 'r>,
 }
 
-impl Round<'_, '_> {
+impl<'a, 'r> Round<'a, 'r> {
+    /// A round after the tokens of a desk, as deep as the policy allows, without tokens that end
+    /// the completion and with independent draws.
+    pub fn new(
+        desk: &'r PassDesk<'a, 'r>,
+        (prompt_len, vocab): (usize, usize),
+        length: &'r mut dyn DraftLength,
+        chance: &'r mut dyn Chance,
+    ) -> Self {
+        let (context, limit) = (desk.context(), length.max_depth());
+        Self {
+            context,
+            prompt_len,
+            vocab,
+            ends: &[],
+            limit,
+            length,
+            coupling: None,
+            chance,
+            forwards: 0,
+            full: false,
+            desk,
+        }
+    }
+
     /// Whether to draft one level below the deepest one of `draft`.
     pub fn go_deeper(&mut self, draft: &Draft) -> bool {
         let depth = draft.depth();

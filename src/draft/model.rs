@@ -2,7 +2,6 @@
 
 use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
-use crate::distribution::Token;
 use crate::error::Error;
 use crate::model::LanguageModel;
 use crate::registry::Entry;
@@ -49,16 +48,14 @@ impl<'a> Drafter<'a> for ModelDrafter<'a> {
             let mut draft = Draft::empty(round.vocab);
             let mut parent = None;
             while round.go_deeper(&draft) {
-                for prediction in self.0.predict(round, &draft, &[Row::after(parent)]).await? {
+                for prediction in
+                    self.0.predict(round, &mut draft, vec![Row::after(parent)]).await?
+                {
                     parent = Some(round.draw_predicted(&mut draft, parent, &prediction));
                 }
             }
             Ok(draft)
         })
-    }
-
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
-        self.0.state_key(context)
     }
 
     fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {

@@ -2,7 +2,6 @@
 
 use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
-use crate::distribution::Token;
 use crate::error::Error;
 use crate::params::{Param, Params};
 use crate::registry::Entry;
@@ -115,8 +114,8 @@ impl<'a> Drafter<'a> for ModelTree<'a> {
                     break;
                 }
                 let known = draft.len();
-                let rows = level.iter().map(|&at| Row::after(at)).collect::<Vec<_>>();
-                let predictions = self.reader.predict(round, &draft, &rows).await?;
+                let rows = level.iter().map(|&at| Row::after(at)).collect();
+                let predictions = self.reader.predict(round, &mut draft, rows).await?;
                 for (&parent, prediction) in level.iter().zip(&predictions) {
                     round.grow(&mut draft, (parent, prediction), (self.siblings, children));
                 }
@@ -125,10 +124,6 @@ impl<'a> Drafter<'a> for ModelTree<'a> {
             }
             Ok(draft)
         })
-    }
-
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
-        self.reader.state_key(context)
     }
 
     fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {

@@ -89,7 +89,9 @@ impl NgramLm {
     fn learn(&mut self, sequence: &[Token]) {
         if self.learns {
             let counts = Rc::make_mut(&mut self.counts);
-            (self.read..sequence.len()).for_each(|at| counts.add(&sequence[..=at]));
+            for at in self.read..sequence.len() {
+                counts.add(&sequence[..=at]);
+            }
             self.read = sequence.len();
         }
     }
@@ -136,11 +138,6 @@ impl<'a> Drafter<'a> for NgramLm {
             }
             Ok(draft)
         })
-    }
-
-    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, Error> {
-        // The counts are a function of the committed tokens.
-        Ok(Vec::new())
     }
 
     fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {

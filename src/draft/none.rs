@@ -1,7 +1,6 @@
 //! No draft: plain autoregressive decoding in the same loop.
 
 use super::{BuildDrafter, Drafter, Pausing, Round};
-use crate::distribution::Token;
 use crate::error::Error;
 use crate::registry::Entry;
 use crate::tree::{Draft, DraftShape};
@@ -26,10 +25,6 @@ pub struct NoDraft;
 impl<'a> Drafter<'a> for NoDraft {
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
         Pausing::new(async move { Ok(Draft::empty(round.vocab)) })
-    }
-
-    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, Error> {
-        Ok(Vec::new())
     }
 
     fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {

@@ -67,7 +67,8 @@ impl<'a> Drafter<'a> for Oracle<'a> {
             let mut draft = Draft::empty(round.vocab);
             let mut parent = None;
             while round.go_deeper(&draft) {
-                for prediction in &self.reader.predict(round, &draft, &[Row::after(parent)]).await?
+                for prediction in
+                    &self.reader.predict(round, &mut draft, vec![Row::after(parent)]).await?
                 {
                     parent = Some(round.draw(
                         &mut draft,
@@ -79,10 +80,6 @@ impl<'a> Drafter<'a> for Oracle<'a> {
             }
             Ok(draft)
         })
-    }
-
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
-        self.reader.state_key(context)
     }
 
     fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {

@@ -15,6 +15,13 @@ use crate::model::{Evaluation, LanguageModel, Session, Want, Work};
 use crate::tree::{Draft, Row};
 
 /// A computation, by default of a draft, that pauses when it needs a pass.
+///
+/// A drafter alternates between passes of its model and decisions on what they return. As an object
+/// with a method per pass it would be a state machine of its own, with its loops turned inside out.
+/// As an `async` block it is straight-line code: each `await` of a pass is a place where it may
+/// wait for the drafts of other sequences, so that one pass serves all of them. Nothing else is
+/// ever awaited, and there is no executor: [`complete`] resumes every draft until it has ended or
+/// asks for a pass, runs the passes, and begins again.
 #[must_use]
 pub struct Pausing<'f, T = Draft>(Pin<Box<dyn Future<Output = Result<T, Error>> + 'f>>);
 
@@ -30,20 +37,14 @@ impl<'f, T> Pausing<'f, T> {
         Self(Box::pin(computation))
     }
 
-    /// Runs to the end, or until it has requested a pass at its [`PassDesk`].
-    pub fn resume(&mut self) -> Option<Result<T, Error>> {
-        match Pin::new(self).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(made) => Some(made),
-            Poll::Pending => None,
-        }
-    }
-
-    /// The result without a [`PassDesk`]: passes run immediately.
+    /// The result, with passes that no other sequence shares. `desk` is that of its [`Round`].
     ///
     /// # Errors
     /// Those of the computation.
-    pub fn at_once(mut self) -> Result<T, Error> {
-        self.resume().unwrap_or_else(|| Err(Error::engine("a draft waits for a pass")))
+    ///
+    /// [`Round`]: super::Round
+    pub fn at_once(self, desk: &Rc<PassDesk<'_, '_>>, clock: &dyn Clock) -> Result<T, Error> {
+        Drafting::new(desk, self).at_once(clock)
     }
 }
 
@@ -56,69 +57,129 @@ impl<T> Future for Pausing<'_, T> {
 }
 
 /// The desk at which a sequence's draft requests passes that other sequences may share.
-#[derive(Debug, Default)]
-pub struct PassDesk<'a> {
-    wanted: RefCell<Option<WantedPass<'a>>>,
-    made: RefCell<Option<Evaluation>>,
+#[derive(Debug)]
+pub struct PassDesk<'a, 'c> {
+    context: &'c [Token],
+    wanted: RefCell<Option<DraftPass<'a>>>,
+    made: RefCell<Option<Result<DraftPass<'a>, Error>>>,
 }
 
 /// A pass that a draft needs.
 #[derive(Debug)]
-pub struct WantedPass<'a> {
-    /// The model.
-    pub model: &'a dyn LanguageModel,
-    /// The model's session.
-    pub session: Rc<RefCell<Session>>,
-    /// Its committed tokens.
-    pub context: Vec<Token>,
-    /// The draft so far.
-    pub draft: Draft,
+pub(super) struct DraftPass<'a> {
+    pub(super) model: &'a dyn LanguageModel,
+    pub(super) session: Rc<RefCell<Session>>,
+    /// The draft so far, which the drafter lends to the pass.
+    pub(super) draft: Draft,
     /// The requested rows.
-    pub rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
+    /// Empty until the pass has been made.
+    pub(super) found: Evaluation,
 }
 
-impl<'a> PassDesk<'a> {
+impl<'a, 'c> PassDesk<'a, 'c> {
+    /// A desk for the drafts after these tokens.
+    pub fn new(context: &'c [Token]) -> Rc<Self> {
+        Rc::new(Self { context, wanted: RefCell::default(), made: RefCell::default() })
+    }
+
+    /// The sequence's committed tokens.
+    pub fn context(&self) -> &'c [Token] {
+        self.context
+    }
+
     /// Requests a pass and waits for its result.
-    pub(super) async fn pass(&self, wanted: WantedPass<'a>) -> Evaluation {
+    pub(super) async fn pass(&self, wanted: DraftPass<'a>) -> Result<DraftPass<'a>, Error> {
         self.wanted.replace(Some(wanted));
-        let made = || self.made.take().map_or(Poll::Pending, Poll::Ready);
-        future::poll_fn(|_| made()).await
-    }
-
-    /// Takes the requested pass, if there is one.
-    pub fn wanted(&self) -> Option<WantedPass<'a>> {
-        self.wanted.take()
-    }
-
-    /// Hands over the result of the requested pass.
-    pub fn give(&self, made: Evaluation) {
-        self.made.replace(Some(made));
+        future::poll_fn(|_| self.made.take().map_or(Poll::Pending, Poll::Ready)).await
     }
 }
 
-/// Runs the requested passes: one per model, shared by all drafts that need it.
-///
-/// # Errors
-/// If a model fails.
-pub fn make_passes(desks: &[PassDesk<'_>], clock: &dyn Clock) -> Result<(), Error> {
-    let wanted = desks.iter().filter_map(|desk| Some((desk, desk.wanted()?)));
-    let mut wanted = wanted.collect::<Vec<_>>();
-    while let Some(model) = wanted.first().map(|(_, pass)| pass.model) {
-        let own = |pass: &WantedPass<'_>| pass.model.identity() == model.identity();
-        let (together, others) = wanted.into_iter().partition::<Vec<_>, _>(|(_, pass)| own(pass));
-        let mut sessions = together.iter().map(|(_, pass)| pass.session.borrow_mut());
-        let mut sessions = sessions.by_ref().collect::<Vec<_>>();
-        let work = sessions.iter_mut().zip(&together).map(|(session, (_, pass))| Work {
-            session,
-            context: &pass.context,
-            draft: &pass.draft,
-            want: Want::Rows(&pass.rows),
-        });
-        let made = model.evaluate(&mut work.collect::<Vec<_>>())?;
-        clock.forward(Who::Draft, made.iter().map(|made| made.computed).sum());
-        together.iter().zip(made).for_each(|((desk, _), made)| desk.give(made));
-        drop(sessions);
-        wanted = others;
+/// A computation with its desk.
+#[derive(Debug)]
+pub(crate) struct Drafting<'f, 'a, T> {
+    desk: Rc<PassDesk<'a, 'f>>,
+    computation: Pausing<'f, T>,
+    end: Option<Result<T, Error>>,
+}
+
+impl<'f, 'a, T> Drafting<'f, 'a, T> {
+    pub(crate) fn new(desk: &Rc<PassDesk<'a, 'f>>, computation: Pausing<'f, T>) -> Self {
+        Self { desk: Rc::clone(desk), computation, end: None }
     }
-    Ok(())
+
+    pub(crate) fn at_once(self, clock: &dyn Clock) -> Result<T, Error> {
+        let end = complete(vec![self], clock).pop();
+        end.unwrap_or_else(|| Err(Error::engine("a draft has no end")))
+    }
+
+    /// Runs to the end, or until a pass is requested, which is returned with its desk.
+    fn resume(&mut self) -> Option<Requested<'_, 'a>> {
+        if self.end.is_some() {
+            return None;
+        }
+        match Pin::new(&mut self.computation).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(end) => {
+                self.end = Some(end);
+                None
+            }
+            Poll::Pending => Some(Requested { pass: self.desk.wanted.take()?, desk: &self.desk }),
+        }
+    }
+}
+
+/// A requested pass, and the desk to which it goes.
+struct Requested<'d, 'a> {
+    desk: &'d PassDesk<'a, 'd>,
+    pass: DraftPass<'a>,
+}
+
+/// Runs drafts to their ends, in passes that they share.
+pub(crate) fn complete<T>(
+    mut drafts: Vec<Drafting<'_, '_, T>>,
+    clock: &dyn Clock,
+) -> Vec<Result<T, Error>> {
+    while drafts.iter().any(|draft| draft.end.is_none()) {
+        let mut requested = drafts.iter_mut().filter_map(Drafting::resume).collect::<Vec<_>>();
+        while let Some(first) = requested.first() {
+            let model = first.pass.model.identity();
+            let own = |request: &Requested<'_, '_>| request.pass.model.identity() == model;
+            let together;
+            (together, requested) = requested.into_iter().partition(own);
+            make_pass(together, clock);
+        }
+    }
+    drafts.into_iter().filter_map(|draft| draft.end).collect()
+}
+
+/// Runs one pass of a model for all drafts that have requested it; if it fails, it fails for all.
+fn make_pass(requested: Vec<Requested<'_, '_>>, clock: &dyn Clock) {
+    match evaluate(&requested) {
+        Ok(evaluations) => {
+            clock.forward(Who::Draft, evaluations.iter().map(|one| one.computed).sum());
+            for (Requested { desk, mut pass }, found) in requested.into_iter().zip(evaluations) {
+                pass.found = found;
+                desk.made.replace(Some(Ok(pass)));
+            }
+        }
+        Err(error) => {
+            for request in requested {
+                request.desk.made.replace(Some(Err(error.clone())));
+            }
+        }
+    }
+}
+
+fn evaluate(requested: &[Requested<'_, '_>]) -> Result<Vec<Evaluation>, Error> {
+    let Some(model) = requested.first().map(|first| first.pass.model) else { return Ok(vec![]) };
+    let mut sessions = Vec::with_capacity(requested.len());
+    for request in requested {
+        sessions.push(request.pass.session.borrow_mut());
+    }
+    let mut work = Vec::with_capacity(requested.len());
+    for (session, Requested { desk, pass }) in sessions.iter_mut().zip(requested) {
+        let want = Want::Rows(&pass.rows);
+        work.push(Work { session, context: desk.context, draft: &pass.draft, want });
+    }
+    model.evaluate(&mut work)
 }

@@ -99,10 +99,6 @@ impl<'a> Drafter<'a> for PromptLookup {
         })
     }
 
-    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, Error> {
-        Ok(Vec::new())
-    }
-
     fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         Ok(Box::new(*self))
     }

@@ -5,11 +5,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::Round;
-use super::passes::WantedPass;
+use super::passes::DraftPass;
 use crate::clock::{Clock, Who};
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
-use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
+use crate::model::{Evaluation, LanguageModel, Session, Want, Work, evaluate_one};
 use crate::sampling::{History, Logits, Sampler};
 use crate::tree::{Draft, Row};
 
@@ -88,47 +88,38 @@ impl<'a> Reader<'a> {
         round.limit = round.limit.min(room);
     }
 
-    /// The model's predictions at these rows, from one pass.
+    /// The model's predictions at these rows, from one pass, to which the draft is lent.
     pub(super) async fn predict(
         &mut self,
         round: &mut Round<'a, '_>,
-        draft: &Draft,
-        rows: &[Row],
+        draft: &mut Draft,
+        rows: Vec<Row>,
     ) -> Result<Vec<Prediction>, Error> {
-        let context = round.context;
-        let evaluation = match round.desk {
-            Some(desk) => desk.pass(self.wanted(context, draft, rows)).await,
-            None => {
-                let session = &mut *self.session.borrow_mut();
-                let work = Work { session, context, draft, want: Want::Rows(rows) };
-                evaluate_one(self.model, work)?
-            }
-        };
-        if round.desk.is_none() {
-            round.clock.forward(Who::Draft, evaluation.computed);
-        }
-        round.forwards += 1;
-        let looked_at = self.ranks || round.length.needs_confidence();
-        let predictions = rows.iter().zip(&evaluation.rows).map(|(row, logits)| {
-            let drafted = row.drafted(draft);
-            let history = History { prompt_len: round.prompt_len, context, drafted: &drafted };
-            let dist = self.distribution(&self.sampler, logits, history)?;
-            let plain = self.plain.as_ref().filter(|_| looked_at);
-            let belief =
-                plain.map(|plain| self.distribution(plain, logits, history)).transpose()?;
-            Ok(Prediction { belief: belief.unwrap_or_else(|| Rc::clone(&dist)), dist })
-        });
-        predictions.collect()
-    }
-
-    fn wanted(&self, context: &[Token], draft: &Draft, rows: &[Row]) -> WantedPass<'a> {
-        WantedPass {
+        let pass = round.desk.pass(DraftPass {
             model: self.model,
             session: Rc::clone(&self.session),
-            context: context.to_vec(),
-            draft: draft.clone(),
-            rows: rows.to_vec(),
+            draft: std::mem::take(draft),
+            rows,
+            found: Evaluation::default(),
+        });
+        let pass = pass.await?;
+        *draft = pass.draft;
+        round.forwards += 1;
+        let looked_at = self.ranks || round.length.needs_confidence();
+        let plain = self.plain.as_ref().filter(|_| looked_at);
+        let mut predictions = Vec::with_capacity(pass.rows.len());
+        for (row, logits) in pass.rows.iter().zip(&pass.found.rows) {
+            let drafted = row.drafted(draft);
+            let (prompt_len, context) = (round.prompt_len, round.context);
+            let history = History { prompt_len, context, drafted: &drafted };
+            let dist = self.distribution(&self.sampler, logits, history)?;
+            let belief = match plain {
+                Some(plain) => self.distribution(plain, logits, history)?,
+                None => Rc::clone(&dist),
+            };
+            predictions.push(Prediction { dist, belief });
         }
+        Ok(predictions)
     }
 
     fn distribution(

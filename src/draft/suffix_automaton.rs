@@ -63,11 +63,6 @@ impl<'a> Drafter<'a> for SuffixAutomaton {
         })
     }
 
-    fn state_key(&mut self, _context: &[Token]) -> Result<Vec<u8>, Error> {
-        // The automaton is a function of the committed tokens.
-        Ok(Vec::new())
-    }
-
     fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         Ok(Box::new(self.clone()))
     }

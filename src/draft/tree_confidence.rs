@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use super::reader::Reader;
 use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
-use crate::distribution::{Dist, Token};
+use crate::distribution::Dist;
 use crate::error::Error;
 use crate::params::Param;
 use crate::registry::Entry;
@@ -62,9 +62,8 @@ impl<'a> Drafter<'a> for TreeConfidence<'a> {
             let mut level: Vec<Option<NodeId>> = vec![None];
             while !level.is_empty() && grown.len() < MAX_NODES && round.go_deeper(&grown) {
                 let known = grown.len();
-                let rows = level.iter().map(|&parent| Row::after(parent));
-                let predictions =
-                    self.reader.predict(round, &grown, &rows.collect::<Vec<_>>()).await?;
+                let rows = level.iter().map(|&parent| Row::after(parent)).collect();
+                let predictions = self.reader.predict(round, &mut grown, rows).await?;
                 for (&parent, prediction) in level.iter().zip(&predictions) {
                     let value = parent.map_or(1.0, |id| values[id]);
                     self.expand(&mut grown, &mut values, (parent, value), &prediction.belief);
@@ -78,10 +77,6 @@ impl<'a> Drafter<'a> for TreeConfidence<'a> {
             }
             Ok(best_of(&grown, &values, self.nodes))
         })
-    }
-
-    fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
-        self.reader.state_key(context)
     }
 
     fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {

@@ -169,14 +169,14 @@ impl<'a> Drafter<'a> for TreeOptimal<'a> {
                 if below.is_empty() {
                     break;
                 }
-                let rows = below.keys().map(|&at| Row::after(at)).collect::<Vec<_>>();
-                let predictions = self.reader.predict(round, &draft, &rows).await?;
+                let rows = below.keys().map(|&at| Row::after(at)).collect();
+                let predictions = self.reader.predict(round, &mut draft, rows).await?;
                 for ((at, ids), prediction) in below.into_iter().zip(&predictions) {
                     let known = draft.len();
                     round.grow(&mut draft, (at, prediction), (siblings, ids.len()));
-                    ids.into_iter()
-                        .zip(known..draft.len())
-                        .for_each(|(id, at)| places[id] = Some(at));
+                    for (id, at) in ids.into_iter().zip(known..draft.len()) {
+                        places[id] = Some(at);
+                    }
                 }
                 depth += 1;
             }

@@ -219,7 +219,7 @@ impl<'a> Drafted<'a> {
     /// The generation after the round.
     fn commit(&self, verdict: Verdict, round: u64) -> Result<(Generation<'a>, Outcome), Error> {
         let mut next = self.generation.fork()?;
-        let mut outcome = next.apply(&self.proposal, verdict)?;
+        let mut outcome = next.commit(&self.proposal, verdict)?;
         outcome.times = self.times;
         next.observe(round, &self.proposal, &self.evaluated, &outcome);
         Ok((next, outcome))

@@ -60,5 +60,5 @@ pub use probe::{DraftDistributions, Probe, Tally, TargetPass, TargetRows};
 pub use reference::{TableRows, draft_model, draft_rows};
 pub use replay::{Replay, audit, first_difference, replay, sample};
 pub use together::{
-    LaneChance, SharedEnumeration, WalkedChance, drawn_apart, enumerate_together, product,
+    RequestChance, SharedEnumeration, WalkedChance, drawn_apart, enumerate_together, product,
 };

@@ -12,14 +12,14 @@ use std::time::Duration;
 use super::joint::JointDistribution;
 use crate::chance::{Chance, Exhaustive, Site};
 use crate::clock::{VirtualClock, VirtualCosts};
-use crate::decode::{Generation, Lane, Observer, Totals, one_round_together, prefill};
+use crate::decode::{Generation, Observer, Sequence, Totals, one_round_together, prefill};
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::model::LanguageModel;
 use crate::round::RoundEvent;
 
 /// The source of randomness of a request, by its place in the batch. All requests share one walk.
-pub type LaneChance<'c> = &'c dyn for<'w> Fn(usize, &'w WalkedChance) -> Box<dyn Chance + 'w>;
+pub type RequestChance<'c> = &'c dyn for<'w> Fn(usize, &'w WalkedChance) -> Box<dyn Chance + 'w>;
 
 /// An enumeration of all outcomes from which several requests draw.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ type SharedState = (usize, Vec<(Vec<Token>, Vec<u8>)>);
 pub fn enumerate_together<'a>(
     target: &dyn LanguageModel,
     mut generations: Vec<Generation<'a>>,
-    chance: LaneChance<'_>,
+    chance: RequestChance<'_>,
 ) -> Result<SharedEnumeration, Error> {
     let clock = VirtualClock::new(VirtualCosts::default());
     for generation in &mut generations {
@@ -100,23 +100,28 @@ pub fn product(requests: &[JointDistribution]) -> BTreeMap<Vec<Vec<Token>>, f64>
 fn round(
     target: &dyn LanguageModel,
     generations: &mut [Generation<'_>],
-    (walk, chance): (&WalkedChance, LaneChance<'_>),
+    (walk, chance): (&WalkedChance, RequestChance<'_>),
     clock: &VirtualClock,
 ) -> Result<Vec<usize>, Error> {
-    let open = generations.iter_mut().enumerate().filter_map(|(number, generation)| {
-        let open = generation.begin(Duration::ZERO).is_none();
-        open.then(|| (generation, chance(number, walk), Depth(0), Totals::default()))
-    });
-    let mut open = open.collect::<Vec<_>>();
-    let lanes = open.iter_mut().map(|(generation, chance, depth, totals)| Lane {
-        generation,
-        chance: &mut **chance,
-        observer: depth,
-        totals,
-    });
-    let rounds = one_round_together(&mut lanes.collect::<Vec<_>>(), target, clock)?;
-    rounds.into_iter().collect::<Result<Vec<_>, _>>()?;
-    Ok(open.iter().map(|(_, _, depth, _)| depth.0).collect())
+    let mut open = Vec::new();
+    for (number, generation) in generations.iter_mut().enumerate() {
+        if generation.begin(Duration::ZERO).is_none() {
+            open.push((generation, chance(number, walk)));
+        }
+    }
+    let mut depths = open.iter().map(|_| Depth(0)).collect::<Vec<_>>();
+    let mut totals = vec![Totals::default(); open.len()];
+    let mut sequences = Vec::with_capacity(open.len());
+    for ((generation, chance), (depth, totals)) in
+        open.iter_mut().zip(depths.iter_mut().zip(&mut totals))
+    {
+        sequences.push(Sequence::new(generation, &mut **chance, depth, totals));
+    }
+    one_round_together(&mut sequences, target, clock);
+    for sequence in sequences {
+        sequence.end.transpose()?;
+    }
+    Ok(depths.into_iter().map(|depth| depth.0).collect())
 }
 
 /// Records the depth of a draft.

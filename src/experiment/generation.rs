@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
 
 use super::blocks::{Block, BlockText};
@@ -17,8 +17,8 @@ use crate::beam::{BeamObserver, BeamSearch, BeamSettings, BeamStep, BeamTotals, 
 use crate::chance::Seeded;
 use crate::clock::Who;
 use crate::decode::{
-    Generation, Lane, Method, StopReason, StopRules, Totals, UserStop, generate_together, prefill,
-    room_for,
+    Generation, Method, Sequence, StopReason, StopRules, Totals, UserStop, generate_together,
+    prefill, room_for,
 };
 use crate::distribution::Token;
 use crate::draft::{Texts, Tools};
@@ -189,14 +189,13 @@ fn drawn(
         Ok(drawing)
     });
     let mut texts = begun.collect::<Vec<Result<_>>>();
-    let lanes = texts.iter_mut().filter_map(|text| Some(text.as_mut().ok()?.lane()));
-    let rounds = generate_together(&mut lanes.collect::<Vec<_>>(), setup.target, setup.clock);
-    // A pass that all need fails for all.
-    let mut ends = rounds.map(Vec::into_iter).map_err(|error| error.to_string());
+    let drawn = texts.iter_mut().filter_map(|text| Some(text.as_mut().ok()?.sequence()));
+    let mut drawn = drawn.collect::<Vec<_>>();
+    generate_together(&mut drawn, setup.target, setup.clock);
+    let mut ends = drawn.into_iter().map(|sequence| sequence.end).collect::<Vec<_>>().into_iter();
     let made = texts.into_iter().zip(&block.texts).map(|(drawing, text)| {
         let drawing = drawing?;
-        let end = ends.as_mut().map_err(|error| anyhow!("{error}"))?;
-        end.next().transpose()?;
+        ends.next().flatten().transpose()?;
         Ok(drawing.finish(setup, cell, text))
     });
     made.collect()
@@ -228,9 +227,9 @@ impl<'a> Drawing<'a> {
         })
     }
 
-    fn lane(&mut self) -> Lane<'_, 'a> {
+    fn sequence(&mut self) -> Sequence<'_, 'a> {
         let Self { generation, chance, recorder, totals } = self;
-        Lane { generation, chance, observer: recorder, totals }
+        Sequence::new(generation, chance, recorder, totals)
     }
 
     fn finish(self, setup: &Setup<'_>, cell: &Cell, text: &BlockText<'_>) -> MadeText {

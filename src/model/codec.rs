@@ -1,5 +1,8 @@
 //! Text to tokens and back.
 
+use std::sync::Arc;
+
+use super::LanguageModel;
 use super::conversation::Conversation;
 use crate::distribution::Token;
 use crate::error::Error;
@@ -24,6 +27,15 @@ impl Spelling {
             Self::Control(_) => &[],
         }
     }
+}
+
+/// A model with its text codec.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The model.
+    pub model: Box<dyn LanguageModel>,
+    /// Its tokenizer.
+    pub codec: Arc<dyn Codec>,
 }
 
 /// Turns text into tokens and tokens into text.

@@ -1,23 +1,13 @@
 //! Loading a model from its source.
 
 use std::path::Path;
-use std::sync::Arc;
 
 #[cfg(feature = "harness")]
 use super::ModelSummary;
 use super::uncached::Uncached;
-use super::{Codec, LanguageModel, Role, Settings, Source, ToyPair, gguf_model, hf, layout, zoo};
+use super::{Loaded, Role, Settings, Source, ToyPair, gguf_model, hf, layout, zoo};
 use crate::error::Error;
 use crate::input::{is_shipped, read_text};
-
-/// A model with its text codec.
-#[derive(Debug)]
-pub struct Loaded {
-    /// The model.
-    pub model: Box<dyn LanguageModel>,
-    /// Its tokenizer.
-    pub codec: Arc<dyn Codec>,
-}
 
 /// Loads a model from its source: `toy:NAME`, `toy:FILE.json`, a GGUF file, or a folder
 /// in the Hugging Face layout.

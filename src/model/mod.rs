@@ -69,7 +69,7 @@ pub use chat::{
     ChatTemplate, ChatText, RENDER_CHAT, RENDER_LATE, RENDER_MEMORY, RENDER_TIME, render_by,
     render_chat,
 };
-pub use codec::{Codec, Letters, Spelling, Words};
+pub use codec::{Codec, Letters, Loaded, Spelling, Words};
 pub use conversation::{ChatMessage, Conversation, read_tools};
 pub use date::ChatDate;
 #[cfg(feature = "engine")]
@@ -77,10 +77,10 @@ pub use ggml_vocabulary::GgmlVocabulary;
 #[cfg(feature = "harness")]
 pub use hub::{HubCache, HubName};
 pub use kv_cache::KvCache;
+#[cfg(feature = "engine")]
+pub use load::load;
 #[cfg(feature = "harness")]
 pub use load::summarise;
-#[cfg(feature = "engine")]
-pub use load::{Loaded, load};
 #[cfg(feature = "engine")]
 pub use native::PackedMatrix;
 #[cfg(feature = "harness")]
@@ -193,7 +193,7 @@ impl Want<'_> {
 }
 
 /// What a pass returns for one sequence.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Evaluation {
     /// The wanted rows, in the order of [`Want::rows`]; each covers the real
     /// vocabulary only (padding rows of a checkpoint are cut off).

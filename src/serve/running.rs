@@ -15,7 +15,7 @@ use super::speculation::Speculation;
 use crate::chance::{Request, Seeded};
 use crate::clock::RealClock;
 use crate::decode::{
-    Generation, Lane, Observer, StopRules, Totals, check_prompt, one_round_together, prefill,
+    Generation, Observer, Sequence, StopRules, Totals, check_prompt, one_round_together, prefill,
 };
 use crate::distribution::Token;
 use crate::error::Error;
@@ -103,23 +103,22 @@ impl<'m> RunningCompletion<'m> {
         })
     }
 
-    /// Gives all completions a round, in passes that they share.
+    /// Gives all completions a round, in passes that they share; returns which of them failed.
     pub(super) fn round(
         completions: &mut [Self],
         engine: &ServingEngine<'_>,
-    ) -> Result<Vec<Result<(), Error>>, Error> {
-        let parts = completions.iter_mut().map(|completion| {
-            let Self { generation, chance, totals, observer, .. } = completion;
-            (generation, engine.chance(chance), totals, observer)
-        });
-        let mut parts = parts.collect::<Vec<_>>();
-        let lanes = parts.iter_mut().map(|(generation, chance, totals, observer)| Lane {
-            generation,
-            chance: &mut **chance,
-            observer: *observer,
-            totals,
-        });
-        one_round_together(&mut lanes.collect::<Vec<_>>(), engine.target(), &RealClock::default())
+    ) -> Vec<Result<(), Error>> {
+        let (mut chances, mut others) = (Vec::new(), Vec::new());
+        for Self { generation, chance, totals, observer, .. } in completions {
+            chances.push(engine.chance(chance));
+            others.push((generation, observer, totals));
+        }
+        let mut sequences = Vec::with_capacity(others.len());
+        for (chance, (generation, observer, totals)) in chances.iter_mut().zip(others) {
+            sequences.push(Sequence::new(generation, &mut **chance, observer, totals));
+        }
+        one_round_together(&mut sequences, engine.target(), &RealClock::default());
+        sequences.into_iter().map(|sequence| sequence.end.unwrap_or(Ok(()))).collect()
     }
 
     /// Whether the completion has another round; if not, its end is sent.
@@ -128,9 +127,9 @@ impl<'m> RunningCompletion<'m> {
     }
 
     /// Sends what a round gave; whether the completion continues.
-    pub(super) fn report(&mut self, round: Result<(), ApiError>) -> bool {
+    pub(super) fn report(&mut self, round: Result<(), Error>) -> bool {
         match round {
-            Err(error) => self.close(Err(error)),
+            Err(error) => self.close(Err(error.into())),
             Ok(()) => {
                 let part = std::mem::take(&mut self.observer.part);
                 let connected = self.send_part(part);

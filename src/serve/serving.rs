@@ -9,7 +9,6 @@ use anyhow::{Context, Result, anyhow};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::ServeSettings;
-use super::api_error::ApiError;
 use super::engine::{ServedPair, ServingEngine};
 use super::job::CompletionJob;
 use super::router::listen;
@@ -66,22 +65,8 @@ fn generate_all(engine: &ServingEngine<'_>, mut queue: Receiver<CompletionJob>) 
         engine.meters.load(running.len(), queue.len());
         engine.meters.pulse.step();
         let (begun, requests) = (Instant::now(), running.len());
-        let mut rounds = round(&mut running, engine).into_iter();
+        let mut rounds = RunningCompletion::round(&mut running, engine).into_iter();
         running.retain_mut(|completion| completion.report(rounds.next().unwrap_or(Ok(()))));
         engine.meters.shared_round(requests, begun.elapsed());
-    }
-}
-
-/// A round of all completions, and the errors of those that have failed.
-fn round(
-    running: &mut [RunningCompletion<'_>],
-    engine: &ServingEngine<'_>,
-) -> Vec<Result<(), ApiError>> {
-    match RunningCompletion::round(running, engine) {
-        Ok(rounds) => rounds.into_iter().map(|round| round.map_err(ApiError::from)).collect(),
-        Err(error) => {
-            let error = ApiError::from(error);
-            running.iter().map(|_| Err(error.clone())).collect()
-        }
     }
 }

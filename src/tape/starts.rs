@@ -8,7 +8,7 @@ use crate::chance::{Chance, Site};
 use crate::clock::RealClock;
 use crate::decode::Method;
 use crate::distribution::{Dist, Token};
-use crate::draft::Round;
+use crate::draft::{PassDesk, Round};
 use crate::error::Error;
 use crate::tree::Draft;
 
@@ -35,21 +35,12 @@ pub fn draft_starts(
     for (start, rest) in (0..sequence.tokens.len()).map(|start| (start, &sequence.tokens[start..]))
     {
         let mut following = Following { rest };
-        let mut round = Round {
-            context: &all[..prompt_len + start],
-            prompt_len,
-            vocab,
-            ends,
-            limit: sequence.length().limit(start).min(most),
-            length: &mut *method.length,
-            coupling: None,
-            chance: &mut following,
-            clock: &clock,
-            forwards: 0,
-            full: false,
-            desk: None,
-        };
-        let draft = method.drafter.propose(&mut round).at_once()?;
+        let desk = PassDesk::new(&all[..prompt_len + start]);
+        let sizes = (prompt_len, vocab);
+        let round = Round::new(&desk, sizes, &mut *method.length, &mut following);
+        let limit = sequence.length().limit(start).min(most);
+        let mut round = Round { ends, limit, ..round };
+        let draft = method.drafter.propose(&mut round).at_once(&desk, &clock)?;
         starts.push(start_of(&draft, rest));
     }
     Ok(starts)

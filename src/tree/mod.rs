@@ -59,7 +59,7 @@ pub struct Node {
 }
 
 /// A tree of proposed tokens over a vocabulary of known size.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Draft {
     vocab: usize,
     start: usize,

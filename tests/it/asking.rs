@@ -6,7 +6,7 @@ use specdec::chance::{Chance, Request, Seeded};
 use specdec::clock::{Clock as _, VirtualClock, VirtualCosts};
 use specdec::decode::{Method, MethodSpec};
 use specdec::distribution::Token;
-use specdec::draft::{Round, Tools};
+use specdec::draft::{PassDesk, Round, Tools};
 use specdec::params::Params;
 use specdec::round::{RoundEvent, RoundTimes, Verdict};
 use specdec::sampling::Logits;
@@ -57,25 +57,15 @@ impl<'a> Asking<'a> {
         limit: usize,
         chance: &mut dyn Chance,
     ) -> Draft {
-        let mut round = Round {
-            context,
-            prompt_len: self.prompt_len,
-            vocab: self.vocab,
-            ends: &[],
-            limit,
-            length: &mut *self.method.length,
-            coupling: None,
-            chance,
-            clock: &self.clock,
-            forwards: 0,
-            full: false,
-            desk: None,
-        };
+        let desk = PassDesk::new(context);
+        let sizes = (self.prompt_len, self.vocab);
+        let round = Round::new(&desk, sizes, &mut *self.method.length, chance);
+        let mut round = Round { limit, ..round };
         let start = self.clock.now();
-        let draft = self.method.drafter.propose(&mut round).at_once().unwrap();
+        let drafted = self.method.drafter.propose(&mut round).at_once(&desk, &self.clock);
         self.took = self.clock.now() - start;
         self.passes = round.forwards;
-        draft
+        drafted.unwrap()
     }
 
     /// Its draft after `context`.

@@ -14,7 +14,7 @@ use specdec::distribution::{Dist, Token};
 use specdec::draft::{Drafter, Pausing, Round};
 use specdec::error::Error;
 use specdec::exactness::{
-    LaneChance, SharedEnumeration, TOLERANCE, WalkedChance, drawn_apart, enumerate_together,
+    RequestChance, SharedEnumeration, TOLERANCE, WalkedChance, drawn_apart, enumerate_together,
     product, target_distribution,
 };
 use specdec::length::{BatchView, LENGTHS, PastAcceptance, SequencePast};
@@ -53,7 +53,7 @@ impl Two {
     fn found(
         &self,
         spec: &MethodSpec,
-        chance: LaneChance<'_>,
+        chance: RequestChance<'_>,
         wrap: impl for<'a> Fn(usize, Box<dyn Drafter<'a> + 'a>) -> Box<dyn Drafter<'a> + 'a>,
     ) -> SharedEnumeration {
         let (target, draft) = (self.target(), self.pair.draft("draft").unwrap());

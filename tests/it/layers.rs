@@ -4,6 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use modules::Modules;
+
+mod modules;
+
 /// Top-level modules from the bottom up; a module may use its own layer and those below.
 const LAYERS: &[&[&str]] = &[
     &[
@@ -146,32 +150,6 @@ fn dependencies_point_one_way() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The submodules that each submodule of a module uses: by as many `super::` as the file is
-/// deep, or by the module's own path.
-fn used_in_module(module: &Path) -> BTreeMap<String, BTreeSet<String>> {
-    let name = module.strip_prefix(root().join("src")).unwrap();
-    let name = name.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join("::");
-    let mut uses = BTreeMap::<String, BTreeSet<String>>::new();
-    for (path, text) in files(module) {
-        let inside = path.strip_prefix(module).unwrap().with_extension("");
-        let mut parts = inside.iter().map(|p| p.to_string_lossy().into_owned()).collect::<Vec<_>>();
-        if parts.last().is_some_and(|last| last == "mod") {
-            parts.pop();
-        }
-        let Some(own) = parts.first().cloned() else { continue };
-        // Unit tests may use anything.
-        let code = code(text.split("#[cfg(test)]").next().unwrap_or_default());
-        let prefixes = ["super::".repeat(parts.len()), format!("crate::{name}::")];
-        let mut found = prefixes.iter().flat_map(|prefix| heads_after(&code, prefix));
-        let is_part = |part: &String| {
-            module.join(part).is_dir() || module.join(format!("{part}.rs")).is_file()
-        };
-        let others = found.by_ref().filter(|part| *part != own && is_part(part));
-        uses.entry(own.clone()).or_default().extend(others.collect::<Vec<_>>());
-    }
-    uses
-}
-
 /// Whether `from` depends on itself.
 fn in_cycle(uses: &BTreeMap<String, BTreeSet<String>>, from: &str) -> bool {
     let (mut seen, mut open) = (BTreeSet::new(), vec![from]);
@@ -188,23 +166,22 @@ fn in_cycle(uses: &BTreeMap<String, BTreeSet<String>>, from: &str) -> bool {
     false
 }
 
-#[test]
-fn submodules_have_no_circular_dependencies() {
-    let mut modules = files(&root().join("src"))
-        .into_iter()
-        .filter_map(|(path, _)| path.parent().map(Path::to_owned))
-        .filter(|path| *path != root().join("src"))
-        .collect::<BTreeSet<_>>();
-    // A folder may hold nothing but folders.
-    let parents = modules.iter().filter_map(|path| path.parent()).map(Path::to_owned);
-    modules.extend(parents.filter(|path| *path != root().join("src")).collect::<Vec<_>>());
-    let mut cycles = Vec::new();
-    for module in modules {
-        let uses = used_in_module(&module);
-        let parts = uses.keys().filter(|part| in_cycle(&uses, part));
-        cycles.extend(parts.map(|part| format!("{}/{part}", module.display())));
+/// The modules of the source.
+fn modules() -> Modules {
+    let mut modules = Modules::default();
+    for (path, text) in files(&root().join("src")) {
+        let inside = path.strip_prefix(root().join("src")).unwrap().with_extension("");
+        let parts = inside.iter().map(|part| part.to_string_lossy().into_owned());
+        let own = parts.filter(|part| part != "mod" && part != "lib").collect();
+        modules.add(own, &text);
     }
-    assert!(cycles.is_empty(), "in cycles:\n{}", cycles.join("\n"));
+    modules
+}
+
+#[test]
+fn parts_of_a_folder_have_no_circular_dependencies() {
+    let circles = modules().circles();
+    assert!(circles.is_empty(), "in circles:\n{}", circles.join("\n"));
 }
 
 #[test]
@@ -222,6 +199,39 @@ fn the_cycle_check_finds_cycles() {
     assert_eq!(heads_after(code, "super::"), ["run", "cells", "plan", "super"]);
     let deeper = "fn f() { super::super::far(); super::near::g() }";
     assert_eq!(heads_after(deeper, "super::super::"), ["far"]);
+}
+
+/// Catches: a name that a `mod.rs` re-exports hides the module that defines it; a glob, a group or
+/// a rename does; unit tests count.
+#[test]
+fn circles_through_re_exports_are_found() {
+    let circle = |third: &str| {
+        let mut modules = Modules::default();
+        let files = [
+            ("", "mod a;"),
+            ("a", "mod b;\nmod c;\nmod d;\npub use b::{Kind as Sort, Kind};\npub use c::*;"),
+            ("a b", "use super::d::Reader;\npub enum Kind { One }"),
+            ("a c", "pub fn put() {}"),
+            ("a d", third),
+        ];
+        for (path, text) in files {
+            modules.add(path.split_whitespace().map(str::to_owned).collect(), text);
+        }
+        modules.circles()
+    };
+    let expected = [r#"a::b uses {"d"}"#, r#"a::d uses {"b"}"#];
+    for third in [
+        "use super::Sort;",
+        "use crate::a::{put, Kind};",
+        "fn f() -> u8 { super::Kind::One as u8 }",
+        "fn f() { assert!(g(crate::a::Sort::One)); }",
+    ] {
+        let found = circle(&format!("{third}\npub struct Reader;"));
+        assert!(found.iter().map(|line| &line[..4]).eq(["a::b", "a::d"]), "{third}: {found:?}");
+    }
+    assert_eq!(circle("use super::Sort;\npub struct Reader;"), expected);
+    let free = "use super::put;\n#[cfg(test)]\nmod tests { use super::super::Sort; }";
+    assert!(circle(free).is_empty());
 }
 
 #[test]
@@ -254,72 +264,4 @@ fn no_file_exceeds_the_line_limit() {
         }
     }
     assert!(long.is_empty(), "longer than {MOST_LINES} lines:\n{}", long.join("\n"));
-}
-
-/// The text without its modules of unit tests.
-fn without_tests(text: &str) -> String {
-    let mut kept = Vec::new();
-    let mut lines = text.lines().peekable();
-    while let Some(line) = lines.next() {
-        let indent = line.len() - line.trim_start().len();
-        let is_module = |next: &&str| next.trim_start().starts_with("mod ") && next.ends_with('{');
-        if line.trim() == "#[cfg(test)]" && lines.peek().is_some_and(is_module) {
-            let end = format!("{}}}", &line[..indent]);
-            lines.by_ref().find(|line| *line == end);
-        } else {
-            kept.push(line);
-        }
-    }
-    kept.join("\n")
-}
-
-/// The name of the type or trait that a line defines. Those of one letter do not count, nor
-/// does an indented `type`, which belongs to a trait or an implementation.
-fn defined(line: &str) -> Option<&str> {
-    let item = line.trim_start();
-    let item = match item.strip_prefix("pub(") {
-        Some(rest) => rest.split_once(')')?.1.trim_start(),
-        None => item.strip_prefix("pub ").unwrap_or(item),
-    };
-    let item = item.strip_prefix("unsafe ").unwrap_or(item);
-    let (keyword, rest) = item.split_once(' ')?;
-    let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
-    let is_type = match keyword {
-        "struct" | "enum" | "union" | "trait" => true,
-        "type" => !line.starts_with(' '),
-        _ => false,
-    };
-    (is_type && name.len() > 1 && name.starts_with(|c: char| c.is_uppercase())).then_some(name)
-}
-
-/// The names that several types or traits have, with the files that define them.
-fn defined_twice(files: &[(PathBuf, String)]) -> Vec<String> {
-    let mut places = BTreeMap::<String, Vec<String>>::new();
-    for (path, text) in files {
-        for name in code(&without_tests(text)).lines().filter_map(defined) {
-            places.entry(name.to_owned()).or_default().push(path.display().to_string());
-        }
-    }
-    let several = places.into_iter().filter(|(_, places)| places.len() > 1);
-    several.map(|(name, places)| format!("{name}: {}", places.join(", "))).collect()
-}
-
-#[test]
-fn every_type_name_is_defined_once() {
-    let twice = defined_twice(&files(&root().join("src")));
-    assert!(twice.is_empty(), "defined more than once:\n{}", twice.join("\n"));
-}
-
-#[test]
-fn types_of_the_same_name_are_found() {
-    let file = |name: &str, text: &str| (PathBuf::from(name), text.to_owned());
-    let first = "pub(in super::super) struct Row<'a> {\n}\nunsafe trait Lane {}\n\
-                 impl Lane for Row {\n    type Output = f32;\n    type Step = u8;\n}\n\
-                 type T = u8;\nenum Kind {\n    Row,\n}\n";
-    let second = "pub type Row = u32;\n// struct Kind\nfn f() {\n    struct Lane;\n}\n\
-                  type T = u8;\nimpl A {\n    type Output = u8;\n}\n\
-                  #[cfg(test)]\nmod tests {\n    enum Kind {\n    }\n}\npub enum Step {}\n";
-    let twice = defined_twice(&[file("a.rs", first), file("b.rs", second)]);
-    assert_eq!(twice, ["Lane: a.rs, b.rs", "Row: a.rs, b.rs"]);
-    assert_eq!(defined_twice(&[file("a.rs", "struct Kind;\nenum Kind {}")]), ["Kind: a.rs, a.rs"]);
 }

@@ -127,7 +127,7 @@ impl Replay<'_> {
             let evaluated = generation.evaluated(&proposal, evaluation)?;
             let verdict = generation.verify(&proposal, &evaluated, &mut chance);
             let mut path = verdict.path.clone();
-            let outcome = generation.apply(&proposal, verdict)?;
+            let outcome = generation.commit(&proposal, verdict)?;
             generation.observe(round, &proposal, &evaluated, &outcome);
             let event = outcome.event(round, generation.tokens(), &proposal, &evaluated);
             let (accepted, emitted) = (path.len(), event.emitted.len());

@@ -7,7 +7,7 @@ use specdec::bench::CostRow;
 use specdec::chance::{Request, Seeded};
 use specdec::clock::{Clock, VirtualClock, VirtualCosts};
 use specdec::decode::{
-    Generation, Lane, MethodSpec, Observer, StopRules, Totals, one_round_together, prefill,
+    Generation, MethodSpec, Observer, Sequence, StopRules, Totals, one_round_together, prefill,
 };
 use specdec::distribution::Token;
 use specdec::draft::Tools;
@@ -139,9 +139,9 @@ impl<'e> Engine<'e> {
                 continue;
             }
             let begun = clock.now();
-            let mut lanes = open.iter_mut().map(OpenCompletion::lane).collect::<Vec<_>>();
-            let rounds = one_round_together(&mut lanes, self.target, &clock).unwrap();
-            rounds.into_iter().for_each(Result::unwrap);
+            let mut sequences = open.iter_mut().map(OpenCompletion::sequence).collect::<Vec<_>>();
+            one_round_together(&mut sequences, self.target, &clock);
+            assert!(sequences.iter().all(|sequence| sequence.end.is_none()));
             now += ms(clock.now() - begun);
             run.steps += 1;
             open.retain_mut(|completion| {
@@ -190,9 +190,9 @@ impl<'e> Engine<'e> {
 }
 
 impl<'e> OpenCompletion<'e> {
-    fn lane(&mut self) -> Lane<'_, 'e> {
+    fn sequence(&mut self) -> Sequence<'_, 'e> {
         let Self { generation, chance, totals, rounds, .. } = self;
-        Lane { generation, chance, observer: rounds, totals }
+        Sequence::new(generation, chance, rounds, totals)
     }
 
     /// Notes that a round has ended, and returns whether the completion has, too.

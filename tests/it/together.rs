@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use specdec::chance::{Chance, Request, Seeded, Site};
 use specdec::clock::{VirtualClock, VirtualCosts};
 use specdec::decode::{
-    Generation, Lane, Method, MethodSpec, Observer, PLAIN, StopRules, Totals, generate,
+    Generation, Method, MethodSpec, Observer, PLAIN, Sequence, StopRules, Totals, generate,
     one_round_together, prefill,
 };
 use specdec::distribution::{Dist, Token};
@@ -124,9 +124,9 @@ impl<'a> Open<'a> {
         Self { number, generation, chance: asked.chance(), seen: Seen::default(), totals }
     }
 
-    fn lane(&mut self) -> Lane<'_, 'a> {
+    fn sequence(&mut self) -> Sequence<'_, 'a> {
         let Self { generation, chance, seen, totals, .. } = self;
-        Lane { generation, chance, observer: seen, totals }
+        Sequence::new(generation, chance, seen, totals)
     }
 }
 
@@ -150,10 +150,10 @@ fn together<'a>(
         for ended in open.extract_if(.., |o| o.generation.begin(o.totals.decode).is_some()) {
             made[ended.number] = Some((ended.generation.new_tokens().to_vec(), ended.seen));
         }
-        let mut lanes = open.iter_mut().filter(|_| rng.random_bool(0.9)).map(Open::lane);
-        let mut lanes = lanes.by_ref().collect::<Vec<_>>();
-        let rounds = one_round_together(&mut lanes, pair_of(0)[0], &still()).unwrap();
-        rounds.into_iter().for_each(|round| round.unwrap());
+        let mut joined = open.iter_mut().filter(|_| rng.random_bool(0.9)).map(Open::sequence);
+        let mut joined = joined.by_ref().collect::<Vec<_>>();
+        one_round_together(&mut joined, pair_of(0)[0], &still());
+        assert!(joined.iter().all(|sequence| sequence.end.is_none()));
     }
     made.into_iter().flatten().collect()
 }
@@ -230,21 +230,24 @@ fn a_request_draws_the_numbers_of_its_own_rounds() {
     let mut logs = [0, 1].map(|_| RoundLog(asked.chance(), Vec::new()));
     for round in 0..5 {
         let joined = open.iter_mut().zip(&mut logs).take(if round < 2 { 1 } else { 2 });
-        let mut lanes =
-            joined.map(|(open, log)| Lane { chance: log, ..open.lane() }).collect::<Vec<_>>();
-        for lane in &mut lanes {
-            assert!(lane.generation.begin(lane.totals.decode).is_none());
+        let sequences = joined.map(|(open, log)| {
+            let Open { generation, seen, totals, .. } = open;
+            Sequence::new(generation, log, seen, totals)
+        });
+        let mut sequences = sequences.collect::<Vec<_>>();
+        for one in &mut sequences {
+            assert!(one.generation.begin(one.totals.decode).is_none());
         }
-        let rounds = one_round_together(&mut lanes, pair[0], &still()).unwrap();
-        rounds.into_iter().for_each(|round| round.unwrap());
+        one_round_together(&mut sequences, pair[0], &still());
+        assert!(sequences.iter().all(|sequence| sequence.end.is_none()));
     }
     assert_eq!(logs.map(|log| log.1), [vec![0, 1, 2, 3, 4], vec![0, 1, 2]]);
 }
 
-/// A failing lane does not affect the others.
-/// Catches: a lane that fails fails all lanes.
+/// A failing sequence does not affect the others.
+/// Catches: a sequence that fails fails all.
 #[test]
-fn a_lane_that_fails_does_not_stop_the_others() {
+fn a_sequence_that_fails_does_not_stop_the_others() {
     struct Full;
     impl Observer for Full {
         fn round(&mut self, _: &RoundEvent<'_>) -> Result<(), Error> {
@@ -256,14 +259,14 @@ fn a_lane_that_fails_does_not_stop_the_others() {
     let asked = Asked::all("model");
     let mut open = (0..3).map(|i| Open::new(i, &asked[i + 2], pair)).collect::<Vec<_>>();
     let mut full = Full;
-    let mut lanes = open.iter_mut().map(Open::lane).collect::<Vec<_>>();
-    for lane in &mut lanes {
-        assert!(lane.generation.begin(lane.totals.decode).is_none());
+    let mut sequences = open.iter_mut().map(Open::sequence).collect::<Vec<_>>();
+    for one in &mut sequences {
+        assert!(one.generation.begin(one.totals.decode).is_none());
     }
-    lanes[1].observer = &mut full;
-    let rounds = one_round_together(&mut lanes, pair[0], &still()).unwrap();
-    assert!(rounds[0].is_ok() && rounds[2].is_ok());
-    assert_eq!(rounds[1].as_ref().unwrap_err().to_string(), "the disk is full");
+    sequences[1].observer = &mut full;
+    one_round_together(&mut sequences, pair[0], &still());
+    let ends = sequences.into_iter().map(|sequence| sequence.end).collect::<Vec<_>>();
+    assert_eq!(ends, [None, Some(Err(Error::input("the disk is full"))), None]);
 }
 
 /// A drafter without a draft.
@@ -297,19 +300,19 @@ fn a_failed_draft_takes_no_rows_of_others() {
     let method = Method { drafter: Box::new(Failing), ..plain.build_with(tools).unwrap() };
     let stop = StopRules::max_tokens(8);
     open[1].generation = Generation::new(pair[0], method, &[1, 2], stop, None).unwrap();
-    let mut lanes = open.iter_mut().map(Open::lane).collect::<Vec<_>>();
-    let rounds = one_round_together(&mut lanes, pair[0], &still()).unwrap();
-    assert_eq!(rounds[1].as_ref().unwrap_err().to_string(), "there is no draft");
+    let mut sequences = open.iter_mut().map(Open::sequence).collect::<Vec<_>>();
+    one_round_together(&mut sequences, pair[0], &still());
+    let ends = sequences.into_iter().map(|sequence| sequence.end).collect::<Vec<_>>();
+    assert_eq!(ends, [None, Some(Err(Error::input("there is no draft"))), None, None]);
     for i in [0, 2, 3] {
-        rounds[i].as_ref().unwrap();
         let (tokens, rounds) = asked[i + 2].alone(pair);
         assert_eq!(open[i].seen.0[..], rounds.0[..1], "{i}");
         assert!(tokens.starts_with(open[i].generation.new_tokens()), "{i}");
     }
 }
 
-/// Under the virtual clock, a round costs the sum of all its rows, for every lane in it.
-/// Catches: each lane is charged the whole round.
+/// Under the virtual clock, a round costs the sum of all its rows, for every sequence in it.
+/// Catches: each sequence is charged the whole round.
 #[test]
 fn a_shared_round_takes_the_time_of_all_its_rows() {
     let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&Settings::default()).unwrap());
@@ -318,12 +321,12 @@ fn a_shared_round_takes_the_time_of_all_its_rows() {
     let time = |count: usize| {
         let clock = VirtualClock::new(VirtualCosts::default());
         let mut open = (0..count).map(|i| Open::new(i, &asked, pair)).collect::<Vec<_>>();
-        for lane in &mut open {
-            assert!(lane.generation.begin(lane.totals.decode).is_none());
+        for one in &mut open {
+            assert!(one.generation.begin(one.totals.decode).is_none());
         }
-        let mut lanes = open.iter_mut().map(Open::lane).collect::<Vec<_>>();
-        let rounds = one_round_together(&mut lanes, pair[0], &clock).unwrap();
-        rounds.into_iter().for_each(|round| round.unwrap());
+        let mut sequences = open.iter_mut().map(Open::sequence).collect::<Vec<_>>();
+        one_round_together(&mut sequences, pair[0], &clock);
+        assert!(sequences.iter().all(|sequence| sequence.end.is_none()));
         let times = open.iter().map(|o| o.totals.decode).collect::<Vec<_>>();
         assert!(times.iter().all(|time| *time == times[0]));
         assert!(open.iter().all(|o| o.totals.share == times[0] / count as u32));

@@ -11,7 +11,7 @@ use super::super::options::count;
 use crate::chance::{Request, Seeded};
 use crate::clock::{Clock, Who};
 use crate::decode::{
-    Answered, CompletionChoice, Generation, Lane, LogProb, MethodSpec, StopRules, Totals,
+    Answered, CompletionChoice, Generation, LogProb, MethodSpec, Sequence, StopRules, Totals,
     generate_together, prefill, votes,
 };
 use crate::distribution::Token;
@@ -142,14 +142,11 @@ impl SampleRequest<'_> {
         for &repeat in repeats {
             begun.push(self.begin(repeat, target, tools, clock)?);
         }
-        let lanes = begun.iter_mut().map(|sample| Lane {
-            generation: &mut sample.generation,
-            chance: &mut sample.chance,
-            observer: &mut sample.log_prob,
-            totals: &mut sample.totals,
-        });
-        let ends = generate_together(&mut lanes.collect::<Vec<_>>(), target, clock)?;
-        ends.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut sequences = begun.iter_mut().map(BegunSample::sequence).collect::<Vec<_>>();
+        generate_together(&mut sequences, target, clock);
+        for sequence in sequences {
+            sequence.end.transpose()?;
+        }
         Ok(begun.iter().map(BegunSample::completion).collect())
     }
 
@@ -180,7 +177,12 @@ struct BegunSample<'m> {
     totals: Totals,
 }
 
-impl BegunSample<'_> {
+impl<'m> BegunSample<'m> {
+    fn sequence(&mut self) -> Sequence<'_, 'm> {
+        let Self { generation, chance, log_prob, totals } = self;
+        Sequence::new(generation, chance, log_prob, totals)
+    }
+
     fn completion(&self) -> SampledCompletion {
         let Self { generation, log_prob, totals, .. } = self;
         SampledCompletion {

@@ -20,7 +20,7 @@ mod storage;
 pub(super) use packed::Matrix;
 pub(super) use packing::MatrixRows;
 pub(super) use product::{CacheTiles, Finish, Sums, TileLines, multiply_together};
-pub(super) use rows::{Chunk, PackedRows, Rows, in_groups};
+pub(super) use rows::{PackedRows, Rows, in_groups};
 pub(super) use storage::WeightStorage;
 
 use self::groups::Groups;
@@ -28,6 +28,9 @@ use self::groups::Groups;
 use bytemuck::Pod;
 
 use crate::lanes::{Isa, IsaKind, LANES};
+
+/// Sixteen values of a row, padded with zeros at its end.
+pub(super) type Chunk = [f32; LANES];
 
 /// A way to store weights, and the arithmetic that goes with it. The constants are by default those
 /// of blocks, which are computed one tile at a time: unpacking their integers takes the registers.

@@ -2,20 +2,17 @@
 #![allow(unsafe_code)] // parts of shared buffers; each access states its reason
 
 use super::Matrix;
-use super::ValueForm;
 use super::dense::F32;
 use super::groups::Groups;
 use super::large_blocks::PARTS;
 use super::packed::RowForm;
 use super::q8::{BLOCK, quantised};
+use super::{Chunk, ValueForm};
 use bytemuck::Zeroable;
 
 use crate::lanes::integers::Integers;
 use crate::lanes::{Isa, IsaKind, Kernel, LANES};
 use crate::pool::Shared;
-
-/// Sixteen values of a row, padded with zeros at its end.
-pub(in super::super) type Chunk = [f32; LANES];
 
 /// Memory for packed rows. Rows form groups of as many as a kernel processes at once;
 /// within a group, the chunks (or quantised blocks) of all rows for the same inputs are
