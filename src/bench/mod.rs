@@ -3,7 +3,6 @@
 
 mod best;
 mod figure;
-mod interactive;
 mod limits;
 mod outside;
 mod rows;
@@ -15,21 +14,22 @@ mod timed;
 
 pub use best::{BestLength, RoundCosts};
 pub use figure::draw;
-pub(crate) use interactive::answer;
 pub use outside::Outside;
 pub use rows::PassRow;
 pub use sample::{ENOUGH, Timing};
+pub(crate) use sample::{Stopwatch, TimedCall};
 pub use served::{FittedMs, ServedFit, ServedPoint, ServedSample, read_served};
 pub use surface::{
     CostPlaces, CostRow, DRAFT_COST, DRAFT_PREFILL_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST,
     cost_rows,
 };
+pub(crate) use tasks::{BenchPlace, BenchSequences, check_room, prefill, text};
 
 use std::time::Duration;
 
 use self::outside::TimedDraft;
-use self::sample::{Stopwatch, Task};
-use self::tasks::{BenchPlace, BenchSequences, check_room, drafting, prefill};
+use self::sample::Task;
+use self::tasks::drafting;
 use crate::clock::Clock;
 use crate::error::Error;
 use crate::lanes::IsaKind;
@@ -210,15 +210,15 @@ fn on_this_processor(model: &dyn LanguageModel) -> bool {
 }
 
 /// As many bytes of memory as a pass of one row reads of weights.
-struct ReadBenchmark(limits::ReadBuffer);
+pub(crate) struct ReadBenchmark(limits::ReadBuffer);
 
 impl ReadBenchmark {
-    fn new(bytes: usize) -> Result<Self, Error> {
+    pub(crate) fn new(bytes: usize) -> Result<Self, Error> {
         let fail = |e| Error::input(format!("cannot allocate {bytes} bytes to read: {e}"));
         limits::ReadBuffer::new(bytes).map(Self).map_err(fail)
     }
 
-    fn run(&self) {
+    pub(crate) fn run(&self) {
         limits::read(IsaKind::active(), &Pool::shared(), &self.0);
     }
 }

@@ -30,9 +30,9 @@ pub struct Timing {
 }
 
 /// A callable that is timed.
-pub(super) type TimedCall<'a> = dyn FnMut() -> Result<(), Error> + 'a;
+pub(crate) type TimedCall<'a> = dyn FnMut() -> Result<(), Error> + 'a;
 /// An owned [`TimedCall`].
-pub(super) type Task<'a> = Box<TimedCall<'a>>;
+pub(crate) type Task<'a> = Box<TimedCall<'a>>;
 
 impl Timing {
     /// A quantile, in µs; `None` with fewer than [`ENOUGH`] undisturbed samples.
@@ -94,22 +94,22 @@ impl Timing {
 
 /// Takes samples of work on the shared thread pool.
 #[derive(Debug)]
-pub(super) struct Stopwatch<'a> {
+pub(crate) struct Stopwatch<'a> {
     clock: &'a dyn Clock,
     threads: usize,
     cores: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TimingSample {
+pub(crate) struct TimingSample {
     /// µs per call.
-    pub(super) micros: f64,
+    pub(crate) micros: f64,
     /// The share of the sample that was lost.
-    pub(super) share: f64,
+    pub(crate) share: f64,
 }
 
 impl<'a> Stopwatch<'a> {
-    pub(super) fn new(clock: &'a dyn Clock) -> Self {
+    pub(crate) fn new(clock: &'a dyn Clock) -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self { clock, threads: Pool::shared().threads(), cores }
     }
@@ -157,7 +157,7 @@ impl<'a> Stopwatch<'a> {
 
     /// The number of calls that fill a sample. Runs the task four times: once to warm up, then
     /// three times, of which the shortest is the least likely to be disturbed.
-    pub(super) fn repeats(&self, task: &mut TimedCall<'_>) -> Result<u32, Error> {
+    pub(crate) fn repeats(&self, task: &mut TimedCall<'_>) -> Result<u32, Error> {
         task()?;
         let mut shortest = Duration::MAX;
         for _ in 0..3 {
@@ -170,7 +170,7 @@ impl<'a> Stopwatch<'a> {
     }
 
     /// Takes one sample of `repeats` calls.
-    pub(super) fn sample(
+    pub(crate) fn sample(
         &self,
         task: &mut TimedCall<'_>,
         repeats: u32,

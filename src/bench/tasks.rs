@@ -12,7 +12,7 @@ use crate::tree::Draft;
 
 /// Where a pass is timed.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BenchPlace {
+pub(crate) struct BenchPlace {
     /// Context tokens of each sequence, including its first row.
     pub context: usize,
     /// Sequences in the pass.
@@ -28,7 +28,7 @@ impl BenchPlace {
 }
 
 /// Checks that a model has room for `context` tokens and `more` tokens after them.
-pub(super) fn check_room(
+pub(crate) fn check_room(
     model: &dyn LanguageModel,
     context: usize,
     more: usize,
@@ -46,14 +46,14 @@ pub(super) fn check_room(
 }
 
 /// `length` tokens of the model's vocabulary. Their values do not affect its speed.
-pub(super) fn text(model: &dyn LanguageModel, length: usize) -> Vec<Token> {
+pub(crate) fn text(model: &dyn LanguageModel, length: usize) -> Vec<Token> {
     (0..length).map(|i| (i * 7 + 3) as Token % model.info().vocab as Token).collect()
 }
 
 /// Sequences at a place. All passes that are timed there use the same, since caches of long
 /// contexts are large.
 #[derive(Debug, Clone)]
-pub(super) struct BenchSequences<'a> {
+pub(crate) struct BenchSequences<'a> {
     model: &'a dyn LanguageModel,
     text: Rc<[Token]>,
     sessions: Rc<RefCell<Vec<Session>>>,
@@ -61,7 +61,7 @@ pub(super) struct BenchSequences<'a> {
 
 impl<'a> BenchSequences<'a> {
     /// Sequences that hold the context but for its last token, which is computed once.
-    pub(super) fn new(model: &'a dyn LanguageModel, place: BenchPlace) -> Result<Self, Error> {
+    pub(crate) fn new(model: &'a dyn LanguageModel, place: BenchPlace) -> Result<Self, Error> {
         let text = text(model, place.context);
         let held = &text[..place.context - 1];
         let mut first = model.session()?;
@@ -79,7 +79,7 @@ impl<'a> BenchSequences<'a> {
 
     /// A task that runs a pass of `rows` rows of each sequence. The first of them is the last of
     /// its context tokens.
-    pub(super) fn pass(&self, rows: usize) -> Task<'a> {
+    pub(crate) fn pass(&self, rows: usize) -> Task<'a> {
         let Self { model, text, sessions } = self.clone();
         let mut draft = Draft::empty(model.info().vocab);
         (1..rows).fold(None, |parent, i| Some(draft.certain(parent, text[i % text.len()])));
@@ -103,7 +103,7 @@ pub(super) fn drafting(draft: &dyn LanguageModel, place: BenchPlace) -> Result<T
 }
 
 /// Reads a prompt in an empty sequence.
-pub(super) fn prefill(model: &dyn LanguageModel, length: usize) -> Result<(), Error> {
+pub(crate) fn prefill(model: &dyn LanguageModel, length: usize) -> Result<(), Error> {
     read(model, &mut model.session()?, &text(model, length))
 }
 

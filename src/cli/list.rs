@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::output;
+use crate::decode::{Certified, certified};
 use crate::decode::{STRATEGIES, Strategy};
 use crate::draft::DRAFTERS;
-use crate::exactness::{Certified, certified};
 use crate::length::LENGTHS;
 use crate::model::zoo::{OTHER_VOCABULARIES, TOYS};
 use crate::params::{Param, Params, Value};

@@ -4,6 +4,7 @@
 //! returns what the target must evaluate and takes the result. [`generate`] drives one
 //! generation. Plain autoregressive decoding is the same loop with the drafter `none`.
 
+mod certified;
 mod choice;
 mod generation;
 mod method;
@@ -13,6 +14,9 @@ mod stop;
 mod strategy;
 mod text;
 
+#[cfg(feature = "harness")]
+pub use certified::certified;
+pub use certified::{CertificateVerdict, Certified};
 pub use choice::{Answered, CompletionChoice, LogProb, votes};
 pub use generation::{Generation, Method};
 pub(crate) use generation::{NO_DISTRIBUTION, check_prompt};

@@ -2,35 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::forms::ClosedForm;
 use super::kind::CellKind;
 use super::methods::with_settings;
 use super::monte_carlo::Fit;
 use super::mutants::MutantReport;
+use crate::decode::CertificateVerdict;
 use crate::model::Vocabulary;
-
-/// The verdict on one cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CertificateVerdict {
-    /// The enumerated joint distribution equals the target's.
-    Exact,
-    /// Sampled generations are consistent with the target's distribution.
-    Consistent,
-    /// The method does not claim to be exact; its total variation is measured.
-    Measured,
-    /// Refuted, vacuous, or not runnable.
-    Failed,
-}
-
-impl CertificateVerdict {
-    /// The verdict of a goodness-of-fit test, which failed if there is a reason.
-    pub(super) fn of_fit(reason: Option<&String>) -> Self {
-        if reason.is_none() { Self::Consistent } else { Self::Failed }
-    }
-}
 
 /// One method on one toy with one sampling setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]

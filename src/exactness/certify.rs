@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use std::thread::Builder;
 
 use super::cells::{ExactnessCell, cells};
-use super::certificate::{Certificate, CertificateCell, CertificateVerdict};
+use super::certificate::{Certificate, CertificateCell};
 use super::forms::{ClosedForm, closed_forms, on_paper};
 use super::judge::{Finding, sample_cell, walk_cell};
 use super::kind::{CellKind, Kinds};
@@ -16,6 +16,7 @@ use super::place::Place;
 #[cfg(feature = "engine")]
 use super::real::real_cells;
 use super::settings::SETTINGS;
+use crate::decode::CertificateVerdict;
 use crate::decode::class_of;
 use crate::error::Error;
 use crate::model::zoo::TOYS;

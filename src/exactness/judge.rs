@@ -4,7 +4,6 @@ use std::cell::Cell as Shared;
 use std::rc::Rc;
 
 use super::cells::ExactnessCell;
-use super::certificate::CertificateVerdict;
 use super::closed::{ChainCase, Rule};
 use super::enumerate::{enumerate, straight};
 use super::joint::{Gap, JointDistribution, TOLERANCE, off, target_distribution};
@@ -15,6 +14,7 @@ use super::probe::{DraftDistributions, Tally, TargetRows};
 use super::reference::{TableRows, draft_model, draft_rows};
 use super::replay::{audit, first_difference, sample_by};
 use super::watch::Watched;
+use crate::decode::CertificateVerdict;
 use crate::decode::{Generation, Method, MethodSpec, PLAIN, StopRules};
 use crate::distribution::Token;
 use crate::draft::{Tools, draft_sampling};

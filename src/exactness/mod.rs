@@ -45,9 +45,7 @@ mod two_tokens;
 mod watch;
 
 pub use audit::{Audit, AuditReport};
-pub use certificate::{Certificate, CertificateCell, CertificateVerdict, PairFit, RealFit};
-#[cfg(feature = "harness")]
-pub use certified::{Certified, certified};
+pub use certificate::{Certificate, CertificateCell, PairFit, RealFit};
 pub use certify::{CertifyOptions, CertifyProgress, certify};
 pub use closed::{ChainCase, Rule};
 pub use enumerate::{Enumeration, enumerate};

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::certificate::{CertificateVerdict, PairFit};
+use super::certificate::PairFit;
 use super::fitted::{ALL, FEW, Sampling, prefilled, tried};
 use super::joint::JointDistribution;
 use super::methods::Combination;
@@ -17,6 +17,7 @@ use super::monte_carlo::Fit;
 use super::reading::Reading;
 use super::replay::sample;
 use crate::chance::{Chance, Purpose, Request, Seeded, Site};
+use crate::decode::CertificateVerdict;
 use crate::distribution::{Dist, Token};
 use crate::draft::draft_sampling;
 use crate::error::Error;

@@ -7,13 +7,14 @@
 
 use std::collections::BTreeMap;
 
-use super::certificate::{CertificateVerdict, RealFit};
+use super::certificate::RealFit;
 use super::fitted::{ALL, FEW, Sampling, prefilled, tried};
 use super::methods::Combination;
 use super::monte_carlo::Fit;
 use super::reading::Reading;
 use super::replay::sample;
 use super::two_tokens::TwoTokens;
+use crate::decode::CertificateVerdict;
 use crate::distribution::Token;
 use crate::draft::draft_sampling;
 use crate::error::Error;

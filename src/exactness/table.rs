@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::certificate::{
-    Certificate, CertificateCell, CertificateVerdict, PairFit, RealFit, unique,
-};
+use super::certificate::{Certificate, CertificateCell, PairFit, RealFit, unique};
 use super::forms::ClosedForm;
 use super::kind::CellKind;
 use super::monte_carlo::Fit;
 use super::mutants::CHECKS;
+use crate::decode::CertificateVerdict;
 
 /// Selects the cells of a line of a table.
 type Belongs<'a> = &'a dyn Fn(&CertificateCell) -> bool;

@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 
 use specdec::decode::MethodSpec;
+use specdec::decode::{CertificateVerdict, certified};
 use specdec::draft::DRAFTERS;
-use specdec::exactness::{
-    CellKind, Certificate, CertificateCell, CertificateVerdict, CertifyOptions, certified, certify,
-};
+use specdec::exactness::{CellKind, Certificate, CertificateCell, CertifyOptions, certify};
 use specdec::length::LENGTHS;
 use specdec::model::zoo::OTHER_VOCABULARIES;
 use specdec::registry::Class;

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use serde::Deserialize;
-use specdec::exactness::{CertificateVerdict, Certified, certified, mutants};
+use specdec::decode::{CertificateVerdict, Certified, certified};
+use specdec::exactness::mutants;
 
 /// The fields of a cell of `certificate.json` that this test reads.
 #[derive(Debug, Deserialize)]

@@ -1,5 +1,6 @@
 //! `specdec bench`: times passes on this machine.
 
+mod interactive;
 mod served;
 
 use std::fmt::Write;
@@ -9,13 +10,12 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::Args;
 
+use self::interactive::answer;
 use self::served::ServedArgs;
 use super::models::{open_pair, start_threads};
 use super::options::{ModelArgs, count};
 use super::output::{self, shown};
-use crate::bench::{
-    CONTEXT, CostPlaces, Measured, PassRow, RoundCosts, answer, cost_rows, draw, measure,
-};
+use crate::bench::{CONTEXT, CostPlaces, Measured, PassRow, RoundCosts, cost_rows, draw, measure};
 use crate::lanes::IsaKind;
 use crate::machine::MachineClock;
 use crate::model::{CPU, LanguageModel, ModelInfo, ModelShape, Role, SHAPES};

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::exactness::certified;
+use crate::decode::certified;
 use crate::registry::class_with_word;
 use crate::report::best::{best, verdict};
 use crate::report::document::{DocCell, Tone};

@@ -8,10 +8,10 @@ use std::io::{BufRead, Write};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 
-use super::ReadBenchmark;
-use super::sample::Stopwatch;
-use super::tasks::{BenchPlace, BenchSequences, check_room, prefill, text};
 use crate::beam::{BeamSearch, BeamSettings, BeamTotals, MOST_BEAMS, NoBeamObserver};
+use crate::bench::{
+    BenchPlace, BenchSequences, ReadBenchmark, Stopwatch, TimedCall, check_room, prefill, text,
+};
 use crate::chance::{Request, Seeded};
 use crate::decode::{MethodSpec, PLAIN, StopRules};
 use crate::distribution::Token;
@@ -32,7 +32,7 @@ const MOST_BATCH: usize = 256;
 /// # Errors
 /// If a request is invalid or cannot be read, the model fails, or an answer cannot be
 /// written.
-pub(crate) fn answer(
+pub(super) fn answer(
     model: &dyn LanguageModel,
     context: usize,
     requests: impl BufRead,
@@ -119,7 +119,7 @@ fn token(text: &str, vocab: usize) -> Result<Token> {
 }
 
 /// Takes one sample, after a few calls that warm up and determine the number of repetitions.
-fn timed(stopwatch: &Stopwatch<'_>, task: &mut super::sample::TimedCall<'_>) -> Result<Value> {
+fn timed(stopwatch: &Stopwatch<'_>, task: &mut TimedCall<'_>) -> Result<Value> {
     let repeats = stopwatch.repeats(task)?;
     let sample = stopwatch.sample(task, repeats)?;
     Ok(json!({"micros": sample.micros, "queue_share": sample.share}))
