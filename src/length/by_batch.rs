@@ -64,12 +64,4 @@ impl DraftLength for ByBatch {
     fn needs_confidence(&self) -> bool {
         false
     }
-
-    fn learns(&self) -> bool {
-        false
-    }
-
-    fn state_key(&self) -> Vec<u8> {
-        Vec::new()
-    }
 }

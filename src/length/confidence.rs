@@ -77,11 +77,10 @@ impl DraftLength for Confidence {
         }
     }
 
-    fn learns(&self) -> bool {
-        self.tuned
-    }
-
     fn state_key(&self) -> Vec<u8> {
+        if !self.tuned {
+            return Vec::new();
+        }
         let seen = self.seen.iter().flat_map(|(q, kept)| {
             let mut key = q.to_bits().to_le_bytes().to_vec();
             key.push(u8::from(*kept));

@@ -47,12 +47,4 @@ impl DraftLength for Entropy {
         let doubt = |node: &Node| (SHARE * node.entropy(draft.vocab())).sqrt();
         last(draft).is_none_or(|node| doubt(node) <= self.threshold)
     }
-
-    fn learns(&self) -> bool {
-        false
-    }
-
-    fn state_key(&self) -> Vec<u8> {
-        Vec::new()
-    }
 }

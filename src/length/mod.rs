@@ -53,9 +53,9 @@ pub trait DraftLength: std::fmt::Debug + ForkLength {
         true
     }
 
-    /// Whether decisions depend on earlier rounds, not only on the draft.
+    /// Whether decisions depend on earlier rounds of the sequence, not only on the draft.
     fn learns(&self) -> bool {
-        true
+        !self.state_key().is_empty()
     }
 
     /// Whether to draft one more level.
@@ -68,8 +68,10 @@ pub trait DraftLength: std::fmt::Debug + ForkLength {
         let _ = event;
     }
 
-    /// All state that future decisions depend on, as bytes.
-    fn state_key(&self) -> Vec<u8>;
+    /// All state that future decisions depend on, as bytes; empty for a policy that learns nothing.
+    fn state_key(&self) -> Vec<u8> {
+        Vec::new()
+    }
 }
 
 /// Copies a policy whose type is not known.
