@@ -8,7 +8,7 @@ use super::forms::ClosedForm;
 use super::kind::CellKind;
 use super::methods::with_settings;
 use super::monte_carlo::Fit;
-use super::mutants::MutantReport;
+use super::refute::MutantReport;
 use crate::model::Vocabulary;
 
 /// The verdict on one cell.

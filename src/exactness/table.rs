@@ -8,7 +8,7 @@ use super::certificate::{
 use super::forms::ClosedForm;
 use super::kind::CellKind;
 use super::monte_carlo::Fit;
-use super::mutants::CHECKS;
+use super::refute::CHECKS;
 
 /// Selects the cells of a line of a table.
 type Belongs<'a> = &'a dyn Fn(&CertificateCell) -> bool;

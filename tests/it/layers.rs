@@ -30,6 +30,7 @@ const LAYERS: &[&[&str]] = &[
     &["decode"],
     &["beam"],
     &["tape"],
+    &["bugs"],
     &["audit"],
     &["pair"],
     &["rows"],
