@@ -80,6 +80,7 @@ pub mod audit;
 pub mod beam;
 #[cfg(feature = "harness")]
 pub mod bench;
+pub mod bugs;
 pub mod chance;
 #[cfg(feature = "harness")]
 pub mod check;

@@ -19,16 +19,16 @@ VERIFIERS = ["rejection", "traversal", "token_match", "gumbel", "k_seq", "spechu
 LOSSY = ["typical", "lenient"]
 MUTANTS = [
     "correction_from_p",
-    "bonus_from_q",
+    "bonus_from_last_q",
     "accept_ratio_inverted",
     "accept_2_per_cent_more",
     "correction_is_argmax",
-    "argmax_recorded_as_sampled",
-    "residual_reuses_draft_noise",
-    "q_row_off_by_one",
-    "accept_uniform_reused_for_residual",
+    "greedy_draft_soft_q",
+    "residual_reuses_noise",
+    "draft_row_early",
+    "residual_reuses_uniform",
 ]
-MUTANTS_COLD = ["target_temperature_ignored", "draft_raw_recorded_top_p"]
+MUTANTS_COLD = ["target_temperature_ignored", "raw_q_drawn"]
 
 
 def own(name: str, speculation: str, sampling: Sampling = Sampling()) -> Arm:

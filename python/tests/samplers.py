@@ -1,5 +1,7 @@
 """Rejection samplers as people write them, right and wrong."""
 
+from pathlib import Path
+
 import numpy as np
 
 
@@ -57,3 +59,10 @@ def vectorised(p, q, draft, rng, correction=lambda p, q: np.maximum(p - q, 0.0))
     tokens[:accepted] = draft[:accepted]
     tokens[accepted] = generator.choice(len(weights), p=weights / weights.sum())
     return tokens
+
+
+def documented(form):
+    """The bugs that docs/bugs.md lists with this form; a Rust test compares it with the table."""
+    lines = (Path(__file__).parents[2] / "docs/bugs.md").read_text().splitlines()
+    rows = [line.rstrip("| ").rsplit("|", 1) for line in lines if line.startswith("| `")]
+    return {row.split("`")[1] for row, forms in rows if form in forms}

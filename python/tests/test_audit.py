@@ -6,6 +6,7 @@ import numpy as np
 import polars
 import pytest
 import specdec_harness as specdec
+from samplers import documented
 
 P = np.array([0.45, 0.3, 0.2, 0.05])
 Q = np.array([0.2, 0.25, 0.15, 0.4])
@@ -33,9 +34,9 @@ EXACT = written(lambda x: P[x] / Q[x], RESIDUAL)
 WRONG = {
     "accepts_all": written(lambda x: 1.0, RESIDUAL),
     "lenient": written(lambda x: 2 * P[x] / Q[x], RESIDUAL),
-    "correction_from_target": written(lambda x: P[x] / Q[x], P),
+    "correction_from_p": written(lambda x: P[x] / Q[x], P),
     # The distributions of other bugs are similar, so naming this one takes more tokens.
-    "match_then_target": written(lambda x: P[x], P, n=40_000),
+    "token_match_redraws": written(lambda x: P[x], P, n=40_000),
 }
 
 
@@ -50,6 +51,8 @@ def test_exact_completions_are_not_refuted():
     assert str(found).startswith(f"not refuted at level 0.001: {N} tokens of 2 completions")
     bets = found.bets
     assert bets.rows + len(found.not_placed) == 32 and "raw_target" in found.not_placed
+    names = {*bets["bug"].tolist(), *found.not_placed}
+    assert documented("distribution") == {name for name in names if not name.startswith("by_")}
     # Each bug has a detectable distance, and a bug that is not there is bounded.
     at = bets["bug"].tolist().index("lenient")
     assert bets["tv_bound"][at] < bets["tv"][at] and bets["tv_detectable"][at] < bets["tv"][at]

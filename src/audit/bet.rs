@@ -1,9 +1,9 @@
 //! A bet on one bug, and the share of the bug that it would detect.
 
-use super::bugs::KnownBug;
 use super::placed::BugAtToken;
 use super::positions::RoundPositions;
 use super::wealth::{STRENGTHS, Wealth, strength};
+use crate::bugs::Bug;
 
 /// Maximum number of positions from which the mean growth per token is estimated.
 const KEPT: usize = 2048;
@@ -12,7 +12,7 @@ const KEPT: usize = 2048;
 #[derive(Debug, Clone)]
 pub struct Bet {
     /// The bug.
-    pub bug: &'static KnownBug,
+    pub bug: &'static Bug,
     /// Its wealth so far.
     pub wealth: Wealth,
     /// Number of tokens that it was placed on.
@@ -34,7 +34,7 @@ struct DrawnRatios {
 
 impl Bet {
     /// A bet on a bug in a decoder that drafts any of these numbers of tokens per round.
-    pub fn new(bug: &'static KnownBug, ks: &[usize]) -> Self {
+    pub fn new(bug: &'static Bug, ks: &[usize]) -> Self {
         Self {
             bug,
             wealth: Wealth::default(),

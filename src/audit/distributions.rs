@@ -1,25 +1,9 @@
-//! The distributions at a token's position, which known bugs confuse.
+//! The distributions at the tokens of a sequence.
 
+use crate::bugs::PositionDists;
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
 use crate::tape::TokenOdds;
-
-/// The distributions at a position of a sequence, given the tokens before it.
-#[derive(Debug, Clone, Copy)]
-pub struct PositionDists<'l> {
-    /// The target's after all processors, which an exact decoder draws from.
-    pub target: &'l Dist,
-    /// The target's without processors; none if there are no processors.
-    pub raw_target: Option<&'l Dist>,
-    /// The target's at the previous position; none at the first.
-    pub before: Option<&'l Dist>,
-    /// The draft model's after its processors, if it is known.
-    pub draft: Option<&'l Dist>,
-    /// The draft model's at the previous position; none at the first, or without a draft model.
-    pub draft_before: Option<&'l Dist>,
-    /// The draft model's without processors; none if there are no processors, or no draft model.
-    pub raw_draft: Option<&'l Dist>,
-}
 
 /// The distributions of [`PositionDists`] at consecutive positions of a sequence. Each list has one
 /// distribution for each token.

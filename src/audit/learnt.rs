@@ -5,10 +5,10 @@
 //! observed to the expected number of tokens in the group of x. b depends on the past alone, so the
 //! bet is as fair as one on a known distribution. It finds any bug that the groups show.
 
-use super::distributions::PositionDists;
 use super::groups::{Grouped, PastTokens};
 use super::unknown::UnknownBug;
 use super::wealth::Wealth;
+use crate::bugs::PositionDists;
 use crate::distribution::Token;
 
 /// A learning bet.

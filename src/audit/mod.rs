@@ -4,22 +4,18 @@
 //! Every token is an observation: given the tokens before it, an exact decoder draws it from p, the
 //! target's distribution after all processors, which a teacher-forced pass computes. No reference
 //! sample is needed. The audit bets against this hypothesis. For each bug that speculative decoders
-//! have had ([`BUGS`]), one bet expects the distribution that the bug produces. Completions do not
+//! have had ([`audited`](crate::bugs::audited)), one bet expects the distribution that the bug produces. Completions do not
 //! show where rounds begin, so `positions.rs` averages over the possibilities. Learning bets use
 //! the tokens seen so far ([`UNKNOWN_BUGS`]). No bet is expected to grow if the decoder is exact
 //! ([`Wealth`]), so an audit may stop at any time. The winning bet names the bug. Rounds that a
 //! decoder reports are observations, too ([`RoundAudit`]).
 
 mod bet;
-mod bug_distribution;
-mod bugs;
 mod copies;
 mod distributions;
 mod groups;
 mod impossible;
 mod learnt;
-mod masses;
-mod noise;
 mod placed;
 mod positions;
 mod rates;
@@ -27,19 +23,15 @@ mod read;
 mod rounds;
 mod shape;
 mod tokens;
-mod uniforms;
 mod unknown;
 mod verdict;
 mod wealth;
 
 pub use bet::Bet;
-pub use bug_distribution::BugDistribution;
-pub use bugs::{BUGS, KnownBug};
 pub use copies::Copies;
-pub use distributions::{PositionDists, SequenceDists};
+pub use distributions::SequenceDists;
 pub use impossible::ImpossibleToken;
 pub use learnt::LearntBet;
-pub use masses::PositionMasses;
 pub use read::{AuditReader, AuditedDraft, AuditedSequence};
 pub use rounds::{AcceptanceAt, ReportedRound, RoundAudit, RoundVerdict};
 pub use shape::{ReportedCounts, RoundShape};

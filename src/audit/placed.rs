@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::bug_distribution::BugDistribution;
-use super::masses::{PositionMasses, sum, sum_of, support, zip};
+use crate::bugs::masses::{sum, sum_of, support, zip};
+use crate::bugs::{BugDistribution, PositionMasses};
 use crate::distribution::Token;
 
 /// Which tokens of a round have the bug's distribution; all others have the target's.

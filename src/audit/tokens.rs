@@ -1,15 +1,14 @@
 //! Bets on tokens whose distributions are known, from any source.
 
 use super::bet::{Bet, is_kept};
-use super::bugs::BUGS;
 use super::copies::Copies;
 use super::distributions::{PreviousDists, SequenceDists};
 use super::impossible::ImpossibleToken;
 use super::learnt::LearntBet;
-use super::masses::PositionMasses;
 use super::placed::BugAtToken;
 use super::unknown::UNKNOWN_BUGS;
 use super::wealth::log_mean_exp;
+use crate::bugs::{PositionMasses, audited};
 use crate::chance::{Chance, Purpose, Request, Seeded, Site};
 use crate::distribution::{Dist, Token};
 use crate::error::Error;
@@ -51,7 +50,7 @@ impl TokenAudit {
             repeat: 0,
             at: 0,
             before: None,
-            bets: BUGS.iter().map(|bug| Bet::new(bug, ks)).collect(),
+            bets: audited().map(|bug| Bet::new(bug, ks)).collect(),
             learnt: UNKNOWN_BUGS.iter().map(LearntBet::new).collect(),
             lengths: Vec::new(),
             tokens: 0,
@@ -134,7 +133,7 @@ impl TokenAudit {
             let site = Site { purpose: Purpose::Target, node: 0 };
             let drawn = is_kept(number, number + 1).then(|| chance.uniform(site));
             let position = PositionMasses::of(&dists.position(at, before));
-            let bugs = self.bets.iter().map(|bet| (bet.bug.distribution)(&position));
+            let bugs = self.bets.iter().map(|bet| bet.bug.distribution_at(&position));
             bugs.map(|dist| dist.map(|dist| dist.at(part[at], &position, drawn))).collect()
         })
     }

@@ -1,8 +1,8 @@
 //! The groupings of bets on unknown bugs.
 
-use super::distributions::PositionDists;
 use super::groups::{Grouped, PastTokens, grouped, ranges};
-use super::masses::dense;
+use crate::bugs::PositionDists;
+use crate::bugs::masses::dense;
 use crate::distribution::Token;
 
 /// What a learning bet looks at.

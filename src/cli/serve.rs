@@ -11,7 +11,7 @@ use super::method::MethodArgs;
 use super::models::{open_pair, say_note};
 use super::options::{ModelArgs, count, named};
 use super::sampling::SamplingArgs;
-use crate::exactness::mutants::Mutant;
+use crate::bugs::{Bug, wrong_method};
 use crate::serve::{LogprobsMode, MUTANT_HEADER, ServeLimits, ServeSettings, ServedPair, serve};
 use crate::terminal;
 
@@ -160,9 +160,9 @@ impl ServerArgs {
 /// Serves until it receives a signal to end.
 pub(super) fn run(args: &ServeArgs) -> Result<()> {
     let spec = args.method.spec_of(args.sampling.draft()?)?;
-    let mutant = args.mutant.as_deref().map(Mutant::of_any_models).transpose()?;
+    let wrong = args.mutant.as_deref().map(wrong_method).transpose()?;
     args.server.check()?;
-    let needs_draft = spec.needs_draft_model() || mutant.is_some();
+    let needs_draft = spec.needs_draft_model() || wrong.is_some();
     let (pair, (name, _)) = open_pair(&args.models, false, needs_draft)?;
     say_note(pair.target.model.info());
     let settings = ServeSettings {
@@ -170,15 +170,16 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
         model: args.server.served_model_name.clone().unwrap_or_else(|| public_name(&name)),
         api_key: args.server.api_key.clone(),
         allowed_hosts: args.server.allow_host.clone(),
-        mutant: mutant.map(|mutant| mutant.name),
+        mutant: wrong.map(|(bug, _)| bug.name),
         logprobs: args.server.logprobs_mode,
         limits: args.server.limits(pair.target.model.info().vocab),
     };
     let model = settings.model.clone();
+    let mutant = wrong.map(|(_, mutant)| mutant);
     serve(ServedPair { pair: &pair, spec, mutant }, settings, |address| {
-        if let Some(Mutant { name, imitates, .. }) = mutant {
+        if let Some((Bug { name, summary, .. }, _)) = wrong {
             terminal::say(format_args!(
-                "WARNING: this server is wrong on purpose ({name}): {imitates}. Each answer has \
+                "WARNING: this server is wrong on purpose ({name}): {summary}. Each answer has \
                  the header {MUTANT_HEADER}: {name}"
             ));
         }

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use super::enumerate::WrapChance;
 use super::joint::JointDistribution;
 use super::monte_carlo::Fit;
+use crate::bugs::WrapChance;
 use crate::chance::{Chance, Purpose, Request, Seeded, Site};
 use crate::distribution::Dist;
 

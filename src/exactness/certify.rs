@@ -10,13 +10,14 @@ use super::forms::{ClosedForm, closed_forms, on_paper};
 use super::judge::{Finding, sample_cell, walk_cell};
 use super::kind::{CellKind, Kinds};
 use super::methods::Combination;
-use super::mutants::{Mutant, MutantReport, controls, mutants, refute};
 use super::pair_fit::{PairSample, pair_cells};
 use super::place::Place;
 #[cfg(feature = "engine")]
 use super::real::real_cells;
+use super::refute::{MutantReport, refute};
 use super::settings::SETTINGS;
 use crate::decode::CertificateVerdict;
+use crate::bugs::{Bug, Mutant, controls, mutants};
 use crate::decode::class_of;
 use crate::error::Error;
 use crate::model::zoo::TOYS;
@@ -75,12 +76,13 @@ pub fn certify(
         let run = move || finish(&cell, sample_cell(&cell, runs));
         parts.push(part(run, |certificate| &mut certificate.cells));
     }
-    for mutant in mutants() {
+    for (bug, mutant) in mutants() {
         // A mutant that cannot run is not refuted: it counts as surviving.
-        parts.push(part(move || report(&mutant, &[]), |certificate| &mut certificate.mutants));
+        let run = move || report(bug, mutant, &[]);
+        parts.push(part(run, |certificate| &mut certificate.mutants));
     }
-    for control in controls() {
-        let run = move || report(&control, &["an error"]);
+    for (control, method) in controls() {
+        let run = move || report(control, method, &["an error"]);
         parts.push(part(run, |certificate| &mut certificate.controls));
     }
     let pair_cells = match &options.pair {
@@ -160,10 +162,10 @@ fn run_all(parts: &[CertifyPart], finished: &mut dyn FnMut(usize)) -> Vec<(usize
 }
 
 /// The checks that refute a mutant; `otherwise` if it cannot run.
-fn report(mutant: &Mutant, otherwise: &[&'static str]) -> MutantReport {
-    refute(mutant).unwrap_or_else(|_| MutantReport {
-        name: mutant.name,
-        imitates: mutant.imitates,
+fn report(bug: &Bug, mutant: &Mutant, otherwise: &[&'static str]) -> MutantReport {
+    refute(bug, mutant).unwrap_or_else(|_| MutantReport {
+        name: bug.name,
+        imitates: bug.summary,
         killed_by: otherwise.to_vec(),
         tv_first_token: f64::NAN,
         tv_joint: f64::NAN,

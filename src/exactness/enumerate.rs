@@ -15,24 +15,14 @@ use std::time::Duration;
 
 use super::joint::JointDistribution;
 use super::probe::{Probe, Tally, TargetPass};
-use crate::chance::{Chance, Exhaustive};
+use crate::bugs::{WrapChance, straight};
+use crate::chance::Exhaustive;
 use crate::clock::{Clock, VirtualClock, VirtualCosts, Who};
 use crate::decode::{Evaluated, Generation, Outcome, Proposal, prefill};
 use crate::distribution::Token;
 use crate::error::Error;
-use crate::model::{KvCache, LanguageModel, evaluate_one};
+use crate::model::{LanguageModel, evaluate_one};
 use crate::round::{RoundTimes, Verdict};
-
-/// An adapter around a source of randomness.
-pub(super) type WrapChance = for<'c> fn(&'c mut dyn Chance) -> Box<dyn Chance + 'c>;
-
-/// An adapter around the cache of a sequence.
-pub(super) type WrapCache = fn(Box<dyn KvCache>) -> Box<dyn KvCache>;
-
-/// The adapter that changes nothing.
-pub(super) fn straight<'c>(inner: &'c mut dyn Chance) -> Box<dyn Chance + 'c> {
-    Box::new(inner)
-}
 
 /// The result of an enumeration.
 #[derive(Debug, Clone, Default)]

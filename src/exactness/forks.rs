@@ -2,7 +2,7 @@
 //! tiles of sixteen slots, and a fork copies the filled part of the last tile. Toys have no tiles,
 //! so enumeration cannot check this.
 
-use super::enumerate::WrapCache;
+use crate::bugs::WrapCache;
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::lanes::LANES;

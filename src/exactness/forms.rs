@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::enumerate::enumerate;
 use super::joint::{off, worse};
-use super::mutants::MutantReport;
 use super::probe::Probe;
+use super::refute::MutantReport;
 use crate::decode::{Generation, MethodSpec, StopRules};
 use crate::error::Error;
 use crate::model::ToyPair;

@@ -4,8 +4,8 @@ use std::cell::Cell as Shared;
 use std::rc::Rc;
 
 use super::cells::ExactnessCell;
-use super::closed::{ChainCase, Rule};
-use super::enumerate::{enumerate, straight};
+use super::closed::ChainCase;
+use super::enumerate::enumerate;
 use super::joint::{Gap, JointDistribution, TOLERANCE, off, target_distribution};
 use super::kind::Kinds;
 use super::monte_carlo::Fit;
@@ -15,6 +15,7 @@ use super::reference::{TableRows, draft_model, draft_rows};
 use super::replay::{audit, first_difference, sample_by};
 use super::watch::Watched;
 use crate::decode::CertificateVerdict;
+use crate::bugs::straight;
 use crate::decode::{Generation, Method, MethodSpec, PLAIN, StopRules};
 use crate::distribution::Token;
 use crate::draft::{Tools, draft_sampling};
@@ -22,6 +23,7 @@ use crate::error::Error;
 use crate::model::{LanguageModel, Toy};
 use crate::registry::Class;
 use crate::sampling::Sampler;
+use crate::verify::Rule;
 
 pub(super) struct Finding {
     pub(super) paths: usize,

@@ -4,7 +4,7 @@
 //! exact joint distribution of N tokens. It must equal [`target_distribution`], that of ancestral
 //! sampling from the processed target. [`Audit`] and [`Fit`] detect misuse of the generator, which
 //! enumeration cannot. [`ChainCase`] checks the expected acceptance, which the distribution does
-//! not show. [`mutants`] are known-wrong methods that these checks must refute. [`certify`] runs
+//! not show. These checks must refute the known-wrong methods of [`crate::bugs`]. [`certify`] runs
 //! all checks and returns a [`Certificate`]. [`enumerate_together`] enumerates rounds that several
 //! requests share. [`external`] certifies other programs' verifiers.
 
@@ -27,7 +27,6 @@ mod judge;
 mod kind;
 mod methods;
 mod monte_carlo;
-pub mod mutants;
 mod pair_fit;
 mod pairwise;
 mod place;
@@ -36,6 +35,7 @@ mod reading;
 #[cfg(feature = "engine")]
 mod real;
 mod reference;
+mod refute;
 mod replay;
 mod settings;
 mod table;
@@ -47,7 +47,7 @@ mod watch;
 pub use audit::{Audit, AuditReport};
 pub use certificate::{Certificate, CertificateCell, PairFit, RealFit};
 pub use certify::{CertifyOptions, CertifyProgress, certify};
-pub use closed::{ChainCase, Rule};
+pub use closed::ChainCase;
 pub use enumerate::{Enumeration, enumerate};
 pub use forms::ClosedForm;
 pub use joint::{Gap, JointDistribution, TOLERANCE, target_distribution};
@@ -56,6 +56,7 @@ pub use monte_carlo::{Fit, LEVEL};
 pub use pair_fit::{PAIR_TOKENS, PairSample};
 pub use probe::{DraftDistributions, Probe, Tally, TargetPass, TargetRows};
 pub use reference::{TableRows, draft_model, draft_rows};
+pub use refute::{CHECKS, MutantReport, refute};
 pub use replay::{Replay, audit, first_difference, replay, sample};
 pub use together::{
     RequestChance, SharedEnumeration, WalkedChance, drawn_apart, enumerate_together, product,

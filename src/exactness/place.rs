@@ -1,6 +1,6 @@
 //! The toy pair, prompt and end tokens on which a method is certified.
 
-use super::mutants::PROMPT;
+use crate::bugs::PROMPT;
 use crate::model::ToyPair;
 use crate::model::zoo::{ToyEntry, random};
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::audit::{Audit, AuditReport};
-use super::enumerate::{WrapChance, straight};
 use super::joint::JointDistribution;
+use crate::bugs::{WrapChance, straight};
 use crate::chance::{Chance, Exhaustive, Request, Seeded};
 use crate::clock::{VirtualClock, VirtualCosts};
 use crate::decode::{Generation, NoObserver, Observer, generate};

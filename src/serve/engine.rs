@@ -3,11 +3,11 @@
 use super::ServeSettings;
 use super::logprobs::TokenSpellings;
 use super::meters::Meters;
+use crate::bugs::Mutant;
 use crate::chance::{Chance, Seeded};
 use crate::decode::{Method, MethodSpec};
 use crate::draft::{Texts, Tools};
 use crate::error::Error;
-use crate::exactness::mutants::Mutant;
 use crate::input::read_text;
 use crate::model::{Codec, LanguageModel, ModelInfo};
 use crate::pair::Pair;
@@ -21,7 +21,7 @@ pub struct ServedPair<'p> {
     /// How they decode; each request has sampling settings of its own.
     pub spec: MethodSpec,
     /// A known-wrong method in its place.
-    pub mutant: Option<Mutant>,
+    pub mutant: Option<&'static Mutant>,
 }
 
 /// The models, and what all completions have in common.
@@ -63,7 +63,7 @@ impl<'p> ServingEngine<'p> {
         let spec = MethodSpec { sampling, ..self.served.spec.clone() };
         let draft = self.served.pair.draft_model();
         let tools = Tools { draft, target: Some(self.target()), texts: Some(&self.text_files) };
-        match &self.served.mutant {
+        match self.served.mutant {
             Some(mutant) => mutant.method(&spec, tools),
             None => spec.build_with(tools),
         }
@@ -71,7 +71,7 @@ impl<'p> ServingEngine<'p> {
 
     /// The random numbers of a completion, which a known-wrong method may spoil.
     pub(super) fn chance<'c>(&self, chance: &'c mut Seeded) -> Box<dyn Chance + 'c> {
-        match &self.served.mutant {
+        match self.served.mutant {
             Some(mutant) => mutant.wrap(chance),
             None => Box::new(chance),
         }

@@ -3,9 +3,10 @@
 use rand::{Rng, RngExt};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use specdec::audit::{
-    AuditLimits, AuditReader, AuditVerdict, AuditedDraft, AuditedSequence, BUGS, Bet,
-    BugDistribution, PositionDists, PositionMasses, ReportedRound, SequenceDists, TokenAudit,
+    AuditLimits, AuditReader, AuditVerdict, AuditedDraft, AuditedSequence, Bet, ReportedRound,
+    SequenceDists, TokenAudit,
 };
+use specdec::bugs::{BugDistribution, PositionDists, PositionMasses, audited as known_bugs};
 use specdec::distribution::Dist;
 use specdec::model::ToyPair;
 use specdec::sampling::SamplingParams;
@@ -68,10 +69,10 @@ fn decided(bug: &str, rng: &mut ChaCha8Rng) -> (bool, usize) {
     let ratio = match bug {
         "raw_q_verified" => p[drafted] / raw_q[drafted],
         "lenient" => 2.0 * p[drafted] / q[drafted],
-        "match_then_target" => p[drafted],
+        "token_match_redraws" => p[drafted],
         "accepts_all" => 1.0,
-        "accepts_where_p_exceeds_q" => f64::from(u8::from(p[drafted] >= q[drafted])),
-        "accepts_above_half" => f64::from(u8::from(2.0 * p[drafted] > q[drafted])),
+        "accept_iff_p_ge_q" => f64::from(u8::from(p[drafted] >= q[drafted])),
+        "accept_iff_ratio_above_half" => f64::from(u8::from(2.0 * p[drafted] > q[drafted])),
         _ => p[drafted] / q[drafted],
     };
     if bug == "drops_low_confidence" && q[drafted] <= 0.3 {
@@ -85,7 +86,7 @@ fn decided(bug: &str, rng: &mut ChaCha8Rng) -> (bool, usize) {
         return (true, drafted);
     }
     let token = match bug {
-        "correction_from_target" | "match_then_target" => draw(p, rng),
+        "correction_from_p" | "token_match_redraws" => draw(p, rng),
         "raw_q_verified" => draw(&residual(p, raw_q), rng),
         "residual_reuses_noise" => race(&residual(p, q)),
         "residual_reuses_uniform" => at(&residual(p, q), number),
@@ -97,19 +98,19 @@ fn decided(bug: &str, rng: &mut ChaCha8Rng) -> (bool, usize) {
 
 /// The bugs whose rounds can be written down without context.
 const ROUNDS: [&str; 14] = [
-    "accepts_where_p_exceeds_q",
-    "accepts_above_half",
+    "accept_iff_p_ge_q",
+    "accept_iff_ratio_above_half",
     "drops_low_confidence",
     "correction_is_argmax",
     "accept_reuses_uniform",
     "residual_reuses_uniform",
     "accepts_all",
     "lenient",
-    "correction_from_target",
+    "correction_from_p",
     "greedy_draft_soft_q",
     "raw_q_verified",
     "raw_q_drawn",
-    "match_then_target",
+    "token_match_redraws",
     "residual_reuses_noise",
 ];
 
@@ -123,8 +124,8 @@ fn dist_of(bug: &str) -> BugDistribution {
         draft_before: None,
         raw_draft: Some(&raw_q),
     };
-    let known = BUGS.iter().find(|known| known.name == bug).unwrap();
-    (known.distribution)(&PositionMasses::of(&dists)).unwrap()
+    let known = known_bugs().find(|known| known.name == bug).unwrap();
+    known.distribution_at(&PositionMasses::of(&dists)).unwrap()
 }
 
 /// The distributions of bugs, against what programs with these bugs do.
@@ -218,9 +219,9 @@ fn with_bets<T>(
 const SHOWN: [&str; 7] = [
     "accepts_all",
     "lenient",
-    "correction_from_target",
+    "correction_from_p",
     "greedy_draft_soft_q",
-    "match_then_target",
+    "token_match_redraws",
     "residual_reuses_noise",
     "bonus_from_draft",
 ];
@@ -234,7 +235,7 @@ fn a_bug_is_refuted() {
     let refute = |bug| {
         let (log, winner, tokens) = audited(&sequences(bug, 60_000, 7), true);
         assert_eq!(winner, bug);
-        let (bets, tokens) = (BUGS.len() as f64, tokens as f64);
+        let (bets, tokens) = (known_bugs().count() as f64, tokens as f64);
         let most = 3.0 * (1e3 * bets).ln() * tokens / (log + bets.ln());
         let best = |seed: u64| audited(&sequences(bug, most as usize, seed), true).0;
         let refuted = (100..120).filter(|&seed| best(seed) > 1e3_f64.ln()).count();
@@ -279,8 +280,8 @@ fn unlikely(n: u64, rate: f64) -> usize {
 /// Catches: a share is excluded by tokens that speak for it; any number of tokens notices a bug.
 #[test]
 fn what_is_not_there_is_bounded() {
-    let bug = "correction_from_target";
-    let log = (1e3 * BUGS.len() as f64).ln();
+    let bug = "correction_from_p";
+    let log = (1e3 * known_bugs().count() as f64).ln();
     let of = |kind: &str, tokens: usize| {
         with_bets(&sequences(kind, tokens, 3), true, |_, _, bets| {
             let bet = bets.iter().find(|bet| bet.bug.name == bug).unwrap();

@@ -2,9 +2,8 @@
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use specdec::audit::{
-    BUGS, BugDistribution, PositionDists, PositionMasses, SequenceDists, TokenAudit, log_mean_exp,
-};
+use specdec::audit::{SequenceDists, TokenAudit, log_mean_exp};
+use specdec::bugs::{BugDistribution, PositionDists, PositionMasses, audited};
 use specdec::distribution::Dist;
 
 /// Each bug emits some token: its probabilities sum to 1 for all distributions, including p = q,
@@ -34,8 +33,8 @@ fn each_bug_has_a_distribution() {
                     raw_draft: Some(raw),
                 };
                 let place = PositionMasses::of(&place);
-                for bug in BUGS {
-                    let Some(dist) = (bug.distribution)(&place) else { continue };
+                for bug in audited() {
+                    let Some(dist) = bug.distribution_at(&place) else { continue };
                     let sum = match dist {
                         BugDistribution::Everywhere(dist) | BugDistribution::Bonus(dist) => {
                             dist.iter().sum::<f64>()
@@ -89,8 +88,8 @@ fn siblings_have_the_distribution_of_their_program() {
         draft_before: None,
         raw_draft: None,
     };
-    let bug = BUGS.iter().find(|bug| bug.name == "top_siblings_soft_q").unwrap();
-    let dist = (bug.distribution)(&PositionMasses::of(&place));
+    let bug = audited().find(|bug| bug.name == "top_siblings_soft_q").unwrap();
+    let dist = bug.distribution_at(&PositionMasses::of(&place));
     let Some(BugDistribution::Drafted { accepted, corrected }) = dist else { panic!() };
     for (found, expected) in found.iter().flatten().zip(accepted.iter().chain(&corrected)) {
         let error = (expected * (1.0 - expected) / f64::from(DRAWS)).sqrt();

@@ -114,7 +114,7 @@ fn known_wrong_completions_are_refuted_by_a_server() {
     let ((found, refuted, stderr), gathered) = run(&TestServer::start(&[]), "right", "800", &[]);
     assert!(!refuted && found["refuted"] == false, "{stderr}");
     assert!(gathered.starts_with("{\"prompt\":\"p\",\"prompt_ids\":[0,1,2,0],"), "{gathered}");
-    let mutant = TestServer::start(&["--mutant", "argmax_recorded_as_sampled"]);
+    let mutant = TestServer::start(&["--mutant", "greedy_draft_soft_q"]);
     let ((found, refuted, stderr), _) = run(&mutant, "wrong", "6000", &["--draft", "toy:mixed"]);
     assert!(refuted && stderr.contains("not drawn from the target's distribution"), "{stderr}");
     assert_eq!(found["alike"][0], "greedy_draft_soft_q", "{found}");

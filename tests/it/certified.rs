@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use serde::Deserialize;
 use specdec::decode::{CertificateVerdict, Certified, certified};
-use specdec::exactness::mutants;
+use specdec::bugs::mutants;
 
 /// The fields of a cell of `certificate.json` that this test reads.
 #[derive(Debug, Deserialize)]
@@ -121,7 +121,7 @@ fn the_page_on_exactness_has_the_counts_of_the_certificate() {
         format!("| {} | {soft_tv:.1e} |", with_commas(soft)),
         format!("| {} | {easier_tv:.1e} |", with_commas(easier)),
         format!("| {} | |", with_commas(sampled)),
-        format!("refute {} known-wrong methods", mutants::mutants().len()),
+        format!("refute {} known-wrong methods", mutants().count()),
     ] {
         assert!(page.contains(&row), "{row}");
     }

@@ -3,7 +3,8 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use specdec::audit::{BUGS, UNKNOWN_BUGS};
+use specdec::audit::UNKNOWN_BUGS;
+use specdec::bugs;
 
 use crate::cli_support::{refuses, specdec, stdout, text};
 use crate::cli_tape_support::TapeFolder;
@@ -43,7 +44,7 @@ fn recorded_completions_are_not_refuted() {
             assert_eq!((&verdict["bug"], &verdict["impossible"]), (&Value::Null, &0.into()));
             let placed = verdict["bets"].as_array().unwrap().len();
             let not_placed = verdict["not_placed"].as_array().unwrap().len();
-            assert_eq!(placed + not_placed, BUGS.len() + UNKNOWN_BUGS.len());
+            assert_eq!(placed + not_placed, bugs::audited().count() + UNKNOWN_BUGS.len());
             assert_eq!(placed > 10, !draft.is_empty(), "{verdict}");
         }
     }
@@ -99,22 +100,82 @@ fn other_distributions_are_refuted_and_named() {
     assert!(first.contains(" at position ") && first.contains(" of prompt "), "{first}");
 }
 
+/// The names in a message like `unknown known-wrong method "?": allowed are a, b`.
+fn allowed(args: &[&str]) -> Vec<String> {
+    let stderr = text(&specdec(args).output().unwrap().stderr);
+    let (_, names) = stderr.trim_end().split_once(": allowed are ").unwrap();
+    names.split(", ").map(str::to_owned).collect()
+}
+
+/// The certificate, `audit`, `audit --planted`, `serve --mutant`, `certify --external` and
+/// `docs/bugs.md`, with which the tests of the Python package compare its names.
+/// Catches: a place with a bug, a name or an order of its own.
+#[test]
+fn every_place_has_the_names_of_the_table() {
+    let names = |bugs: &mut dyn Iterator<Item = &'static bugs::Bug>| {
+        bugs.map(|bug| bug.name.to_owned()).collect::<Vec<_>>()
+    };
+    let own = TapeFolder::new();
+    let (tape, file) = (own.scored(), own.path("certificate.json"));
+    stdout(&["certify", "--method", "none", "--json", &file]);
+    let certificate = serde_json::from_slice::<Value>(&fs::read(&file).unwrap()).unwrap();
+    let refuted = certificate["mutants"].as_array().unwrap().iter();
+    let refuted = refuted.map(|mutant| mutant["name"].as_str().unwrap()).collect::<Vec<_>>();
+    assert_eq!(refuted, names(&mut bugs::mutants().map(|(bug, _)| bug)));
+
+    let served = names(&mut bugs::of_any_models().map(|(bug, _)| bug));
+    assert_eq!(allowed(&["audit", &tape, "--planted", "?"]), served);
+    #[cfg(feature = "serve")]
+    assert_eq!(allowed(&["serve", "--mutant", "?"]), served);
+
+    let (found, ..) = audited(&[&tape, "--draft", "toy:mixed"]);
+    let bets = found[0]["bets"].as_array().unwrap().iter().map(|bet| &bet["bug"]);
+    let bets = bets.chain(found[0]["not_placed"].as_array().unwrap());
+    let mut bets = bets.map(|name| name.as_str().unwrap()).collect::<Vec<_>>();
+    let mut known = names(&mut bugs::audited());
+    known.extend(UNKNOWN_BUGS.iter().map(|bug| bug.name.to_owned()));
+    known.sort_unstable();
+    bets.sort_unstable();
+    assert_eq!(bets, known);
+
+    // That `certify --external` names each is a test of `external.rs`.
+    let forms = |bug: &bugs::Bug| {
+        let method = match served.iter().any(|name| name == bug.name) {
+            true => "method",
+            false => "method on toys",
+        };
+        let all = [
+            bug.mutant.map(|_| method),
+            bug.verifier.map(|_| "verifier"),
+            bug.distribution.map(|_| "distribution"),
+        ];
+        all.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    };
+    let row = |bug: &bugs::Bug| {
+        let (summary, forms) = (bug.summary.replace('|', "\\|"), forms(bug));
+        format!("| `{}` | {summary} | {} | {forms} |\n", bug.name, bug.seen)
+    };
+    let table = bugs::bugs().map(row).collect::<String>();
+    let doc = include_str!("../../docs/bugs.md");
+    let rows = doc.split_inclusive('\n').filter(|line| line.starts_with("| `"));
+    assert_eq!(rows.collect::<String>(), table, "docs/bugs.md should have this table:\n{table}");
+    let lines = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
+    let entry = doc.split("```rust\n").nth(1).unwrap().split("```").next().unwrap();
+    assert!(lines(include_str!("../../src/bugs/verifiers.rs")).contains(&lines(entry)), "{entry}");
+}
+
 #[test]
 fn an_audit_is_documented_and_bad_input_is_refused() {
     let own = TapeFolder::new();
     let tape = own.scored();
     let doc = include_str!("../../docs/audit.md");
     let counts = format!(
-        "the {} bets below, on {} known bugs and {} kinds of unknown ones",
-        BUGS.len() + UNKNOWN_BUGS.len(),
-        BUGS.len(),
+        "split over {} bets, on {} known bugs and {} kinds of unknown ones",
+        bugs::audited().count() + UNKNOWN_BUGS.len(),
+        bugs::audited().count(),
         UNKNOWN_BUGS.len()
     );
     assert!(doc.contains(&counts), "the document states other numbers than {counts}");
-    for bug in BUGS {
-        assert!(doc.contains(&format!("`{}`", bug.name)), "{} is not documented", bug.name);
-        assert!(doc.contains(bug.summary), "{} has another summary in the document", bug.name);
-    }
     let (found, ..) = audited(&[&tape]);
     for field in found[0].as_object().unwrap().keys() {
         assert!(doc.contains(&format!("`{field}`")), "{field} is not documented");

@@ -163,9 +163,10 @@ fn the_advice_says_which_k_pays_at_which_load() {
     let headline = "- T = 1: K = 2 for 1 request, no drafts for 20 requests (context 80)\n";
     assert!(page.contains(headline), "{page}");
 
+    // Written by release 0.2, which had another name for this bug.
     let audit = dir.path().join("audit.json");
     let verdict = json!({"refuted": true, "level": 1e-6, "tokens": 900, "texts": 30,
-        "log10_e": 8.25, "alike": ["bonus_from_last_q"], "sampling": {"temperature": 1.0}});
+        "log10_e": 8.25, "alike": ["bonus_from_q"], "sampling": {"temperature": 1.0}});
     fs::write(&audit, json!({"verdicts": [verdict]}).to_string()).unwrap();
     let audit = audit.to_str().unwrap();
     let page = stdout(&[&forecast[..], &["--audit", audit]].concat());

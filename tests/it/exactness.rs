@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::distribution::Token;
 use specdec::exactness::{
-    ChainCase, Enumeration, Gap, JointDistribution, Probe, Rule, TargetPass, enumerate, replay,
+    ChainCase, Enumeration, Gap, JointDistribution, Probe, TargetPass, enumerate, replay,
     target_distribution,
 };
 use specdec::model::{Toy, ToyPair, zoo};
 use specdec::params::{Params, Value};
 use specdec::round::RoundEvent;
 use specdec::sampling::{Sampler, SamplingParams};
+use specdec::verify::Rule;
 
 const PROMPT: &[u32] = &[0, 1, 0];
 

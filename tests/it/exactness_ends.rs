@@ -2,10 +2,11 @@
 //! every length have the target's distribution.
 
 use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::exactness::{ChainCase, Gap, Rule, enumerate, replay, target_distribution};
+use specdec::exactness::{ChainCase, Gap, enumerate, replay, target_distribution};
 use specdec::model::{LanguageModel, Toy, ToyPair, zoo};
 use specdec::params::{Params, Value};
 use specdec::sampling::{Sampler, SamplingParams};
+use specdec::verify::Rule;
 
 const PROMPT: &[u32] = &[0, 1, 0];
 

@@ -55,7 +55,7 @@ fn wrong_verifiers_are_refuted_and_named_by_their_likelihood() {
         ("accepts_all", Rule { accept: |_, _| 1.0, ..RIGHT }),
         ("lenient", Rule { accept: |p, q| 2.0 * p / q, ..RIGHT }),
         ("accepts_with_p", Rule { accept: |p, _| p, ..RIGHT }),
-        ("bonus_from_q", Rule { bonus: |round| round.q[round.q.len() - 1].clone(), ..RIGHT }),
+        ("bonus_from_last_q", Rule { bonus: |round| round.q[round.q.len() - 1].clone(), ..RIGHT }),
         ("correction_uniform", Rule { correction: |p, _, _| vec![1.0; p.len()], ..RIGHT }),
     ];
     for (name, rule) in wrong {

@@ -34,6 +34,7 @@ const LAYERS: &[&[&str]] = &[
     &["decode"],
     &["beam"],
     &["tape"],
+    &["bugs"],
     &["audit"],
     &["pair"],
     &["rows"],

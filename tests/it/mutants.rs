@@ -2,28 +2,26 @@
 
 use std::collections::BTreeSet;
 
-use specdec::exactness::mutants::{CHECKS, controls, mutants, refute};
+use specdec::bugs::{bugs, controls, mutants, name_now, of_any_models, wrong_method};
+use specdec::exactness::{CHECKS, refute};
 
 #[test]
 fn every_mutant_is_killed() {
-    let reports = mutants().iter().map(|m| refute(m).unwrap()).collect::<Vec<_>>();
+    let reports = mutants().map(|(bug, mutant)| refute(bug, mutant).unwrap()).collect::<Vec<_>>();
     // One mutant needs the cache of the CPU engine.
     let engine = cfg!(feature = "engine");
     assert!(reports.len() >= 50 + usize::from(engine));
     let survivors = reports.iter().filter(|r| r.killed_by.is_empty()).collect::<Vec<_>>();
     assert!(survivors.is_empty(), "{survivors:?}");
-    let names = mutants().iter().chain(&controls()).map(|m| m.name).collect::<Vec<_>>();
-    let different = names.iter().collect::<BTreeSet<_>>();
-    assert_eq!(different.len(), names.len(), "{names:?}");
     let find = |name: &str| reports.iter().find(|r| r.name == name).unwrap();
 
     // Invisible in the first token: a test of a single token would miss these.
     for name in [
-        "bonus_from_q",
+        "bonus_from_last_q",
         "bonus_row_not_warped",
-        "bonus_context_stale",
-        "target_row_off_by_one",
-        "q_row_off_by_one",
+        "bonus_from_stale_row",
+        "target_row_early",
+        "draft_row_early",
         "stale_kv",
         "tree_rows_not_compacted",
         "penalties_ignore_draft",
@@ -40,18 +38,18 @@ fn every_mutant_is_killed() {
     assert_eq!(find("position_keyed_draft").killed_by, ["draw_addresses"]);
     assert_eq!(find("uniform_24_bit_tail").killed_by, ["uniform_bits"]);
     // Detected at the mistake itself, not only by its consequences.
-    for name in ["stale_kv", "target_row_off_by_one", "tree_rows_not_compacted"] {
+    for name in ["stale_kv", "target_row_early", "tree_rows_not_compacted"] {
         assert!(find(name).killed_by.contains(&"target_rows"), "{name}");
     }
-    for name in ["draft_top_p_recorded_raw", "drops_low_confidence", "top_k_recorded_as_sampled"] {
+    for name in ["raw_q_verified", "drops_low_confidence", "top_siblings_soft_q"] {
         assert!(find(name).killed_by.contains(&"draft_tokens"), "{name}");
     }
-    for name in ["accept_uniform_reused_for_residual", "draft_uniform_reused_for_accept"] {
+    for name in ["residual_reuses_uniform", "accept_reuses_uniform"] {
         let killed_by = &find(name).killed_by;
         assert!(killed_by.contains(&"draw_addresses"), "{name}");
         assert!(killed_by.contains(&"goodness_of_fit"), "{name}");
     }
-    let reused = find("residual_reuses_draft_noise");
+    let reused = find("residual_reuses_noise");
     assert!(["joint", "goodness_of_fit"].iter().all(|by| reused.killed_by.contains(by)));
     if engine {
         assert!(find("fork_loses_partial_tile").killed_by.contains(&"forked_rows"));
@@ -69,9 +67,37 @@ fn every_mutant_is_killed() {
 
 #[test]
 fn production_code_in_place_of_a_mutant_passes_every_check() {
-    for control in controls() {
-        let report = refute(&control).unwrap();
+    for (control, method) in controls() {
+        let report = refute(control, method).unwrap();
         assert!(report.killed_by.is_empty(), "{report:?}");
         assert!(report.tv_joint < 1e-12, "{report:?}");
     }
+}
+
+/// Catches: two bugs of one name; an old name that is lost, or that the release notes lack.
+#[test]
+fn every_bug_has_one_name() {
+    let controls = controls().map(|(control, _)| control.name);
+    let old = bugs().flat_map(|bug| bug.was).copied();
+    let names = bugs().map(|bug| bug.name).chain(old).chain(controls).collect::<Vec<_>>();
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "{names:?}");
+    let changes = include_str!("../../CHANGELOG.md");
+    for bug in bugs() {
+        assert!(!bug.summary.is_empty() && !bug.seen.is_empty(), "{}", bug.name);
+        let forms = (bug.mutant.is_some(), bug.verifier.is_some(), bug.distribution.is_some());
+        assert_ne!(forms, (false, false, false), "{} is nowhere", bug.name);
+        let served = of_any_models().any(|(other, _)| other.name == bug.name);
+        for name in bug.was.iter().chain([&bug.name]) {
+            assert_eq!(name_now(name), bug.name);
+            assert_eq!(
+                wrong_method(name).map(|(bug, _)| bug.name).ok(),
+                served.then_some(bug.name)
+            );
+        }
+        for old in bug.was {
+            let line = format!("`{old}` is now `{}`", bug.name);
+            assert!(changes.contains(&line), "CHANGELOG.md lacks {line}");
+        }
+    }
+    assert_eq!(name_now("by_token"), "by_token");
 }

@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 
 use serde_json::{Value, json};
-use specdec::exactness::mutants::of_any_models;
+use specdec::bugs::of_any_models;
 
 use crate::cli_support::{refuses, stdout};
 use crate::serve_support::{TestServer, first_text, toy_request};
@@ -227,11 +227,11 @@ fn a_wrong_server_says_so() {
 /// Each known-wrong method can be served.
 #[test]
 fn known_wrong_methods_generate() {
-    assert!(of_any_models().len() > 30);
-    for mutant in of_any_models().iter().step_by(5) {
-        let server = TestServer::start(&["--mutant", mutant.name]);
+    assert!(of_any_models().count() > 30);
+    for (bug, _) in of_any_models().step_by(5) {
+        let server = TestServer::start(&["--mutant", bug.name]);
         let text = first_text(&server.complete(&toy_request(1, 12)));
-        assert_eq!(text.len(), 12, "{}", mutant.name);
+        assert_eq!(text.len(), 12, "{}", bug.name);
     }
 }
 

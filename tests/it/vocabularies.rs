@@ -13,7 +13,7 @@ use specdec::decode::{Generation, MethodSpec, StopRules};
 use specdec::distribution::Token;
 use specdec::draft::DRAFTERS;
 use specdec::exactness::{
-    ChainCase, Enumeration, Gap, Rule, draft_model, draft_rows, enumerate, target_distribution,
+    ChainCase, Enumeration, Gap, draft_model, draft_rows, enumerate, target_distribution,
 };
 use specdec::model::zoo::{self, OTHER_VOCABULARIES};
 use specdec::model::{
@@ -23,6 +23,7 @@ use specdec::model::{
 use specdec::params::{Params, Value};
 use specdec::sampling::{Logits, Sampler, SamplingParams};
 use specdec::tree::Draft;
+use specdec::verify::Rule;
 
 use crate::fixtures::{near, seeded};
 

@@ -25,8 +25,8 @@ use super::sampling::SamplingArgs;
 use crate::audit::{
     AuditLimits, AuditReader, AuditedDraft, AuditedSequence, RoundAudit, RoundVerdict, TokenAudit,
 };
+use crate::bugs::wrong_method;
 use crate::draft::draft_sampling;
-use crate::exactness::mutants::Mutant;
 use crate::recording::{ExternalSequences, check_tokens, read_external_sequences, write_scored};
 use crate::sampling::SamplingParams;
 use crate::shown;
@@ -116,7 +116,7 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     if let Some(tape) = args.tape.as_deref().filter(|tape| tape.exists()) {
         bail!("{} exists already: name another file", tape.display());
     }
-    let planted = args.planted.as_deref().map(Mutant::of_any_models).transpose()?;
+    let planted = args.planted.as_deref().map(wrong_method).transpose()?;
     args.check_sampling()?;
     let scorer = args.scorer()?;
     #[cfg(feature = "serve")]
@@ -136,9 +136,9 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     let limits = AuditLimits { level: args.level, tie: args.tie };
     let verdicts = SamplingVerdict::of(&found, &floor, limits);
     let planted = match (planted, &scorer) {
-        (Some(mutant), Scorer::Models(pair)) => {
+        (Some((_, mutant)), Scorer::Models(pair)) => {
             let k = args.num_speculative_tokens.iter().copied().max().unwrap_or(1).min(PLANTED_K);
-            let sequences = planted::planted(&mutant, pair, &own, k)?;
+            let sequences = planted::planted(mutant, pair, &own, k)?;
             SamplingVerdict::of(&args.audit(&args.file, &sequences, &scorer)?, &floor, limits)
         }
         _ => Vec::new(),

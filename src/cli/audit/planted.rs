@@ -3,11 +3,11 @@
 
 use anyhow::Result;
 
+use crate::bugs::Mutant;
 use crate::chance::{Request, Seeded};
 use crate::clock::RealClock;
 use crate::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
 use crate::draft::Tools;
-use crate::exactness::mutants::Mutant;
 use crate::pair::Pair;
 use crate::recording::{ExternalSequences, SequenceReport};
 use crate::tape::TapeSequence;

@@ -13,8 +13,8 @@ use super::models::open_pair;
 use super::options::{ModelArgs, count};
 use super::output;
 use super::some_prompts::SomePrompts;
+use crate::bugs::mutants;
 use crate::distribution::Token;
-use crate::exactness::mutants::mutants;
 use crate::exactness::{Certificate, CertifyOptions, PAIR_TOKENS, PairSample, certify};
 use crate::experiment::Provenance;
 use crate::output::{make_folder, write_whole};
@@ -161,8 +161,8 @@ impl CertificateFile<'_> {
         let form = if self.certificate.full { "full" } else { "quick" };
         let changed = if *git_dirty { ", changed" } else { "" };
         let table = self.certificate.table();
-        let mistakes = mutants().iter().fold(String::new(), |text, mutant| {
-            text + &format!("| `{}` | {} |\n", mutant.name, mutant.imitates)
+        let mistakes = mutants().fold(String::new(), |text, (bug, _)| {
+            text + &format!("| `{}` | {} |\n", bug.name, bug.summary)
         });
         format!(
             "# Certificate\n\n{date}, {form}, specdec {specdec}, commit {git_commit}{changed}\n\n\

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::Forecasts;
 use super::paste::Paste;
 use super::served::ServedCosts;
+use crate::bugs::name_now;
 use crate::forecasting::{CostSetting, ForecastCell, NearerDraft, best};
 use crate::input::open_stream;
 use crate::shown::{self, count};
@@ -140,7 +141,10 @@ impl<'f> Advice<'f> {
         for verdict in audit["verdicts"].as_array().into_iter().flatten() {
             let refuted = verdict["refuted"].as_bool().unwrap_or_default();
             let alike = verdict["alike"].as_array().into_iter().flatten();
-            let alike = alike.filter_map(Value::as_str).map(shown::line).collect::<Vec<_>>();
+            let alike = alike
+                .filter_map(Value::as_str)
+                .map(|bug| shown::line(name_now(bug)))
+                .collect::<Vec<_>>();
             let word = match refuted {
                 true => "No: refuted",
                 false => "Not refuted",

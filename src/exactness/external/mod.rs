@@ -38,7 +38,6 @@ mod pearson;
 mod round;
 mod round_distribution;
 mod sample;
-mod suspects;
 mod table;
 mod walk;
 
@@ -50,4 +49,3 @@ pub use certify::certify_external;
 pub use options::{ExternalOptions, ExternalPrecision};
 pub use own::OwnVerifier;
 pub use round::{ExternalChance, ExternalRound, ExternalVerifier};
-pub use suspects::{SUSPECTS, Suspect};

@@ -3,46 +3,29 @@
 use super::cases::RoundCase;
 use super::certificate::{ExternalBug, ExternalCertificate};
 use super::own::OwnVerifier;
-use super::round::ExternalVerifier;
 use super::round_distribution::{completed, distance};
-use super::suspects::SUSPECTS;
 use super::walk::{CaseWalk, walk_case};
+use crate::bugs::{Bug, wrong_verifiers};
 use crate::exactness::joint::JointDistribution;
-use crate::exactness::mutants;
+use crate::verify::Verifier;
 
 /// Distributions of enumerated verifiers that differ by less count as equal.
 const SAME: f64 = 1e-9;
 
-pub(super) struct KnownWrong {
-    pub(super) name: &'static str,
-    pub(super) imitates: &'static str,
-    verifier: Box<dyn ExternalVerifier>,
-}
-
-/// All known-wrong verifiers of chains.
-pub(super) fn known_wrong() -> Vec<KnownWrong> {
-    let own = mutants::chain_verifiers().map(|(name, imitates, verifier)| {
-        let verifier: Box<dyn ExternalVerifier> = Box::new(OwnVerifier(verifier));
-        KnownWrong { name, imitates, verifier }
-    });
-    let suspects = SUSPECTS.iter().map(|suspect| {
-        let verifier: Box<dyn ExternalVerifier> = Box::new(*suspect);
-        KnownWrong { name: suspect.name, imitates: suspect.imitates, verifier }
-    });
-    own.chain(suspects).collect()
-}
-
-impl KnownWrong {
-    /// Its distribution in a case; `None` if it cannot decide there.
-    pub(super) fn distribution(&mut self, case: &RoundCase) -> Option<JointDistribution> {
-        match walk_case(&mut *self.verifier, case) {
-            CaseWalk::Enumerated(rounds, _) => Some(completed(case, &rounds)),
-            CaseWalk::Opaque | CaseWalk::Fault(_) => None,
-        }
+/// The distribution of a verifier with a bug in a case; `None` if it cannot decide there.
+pub(super) fn distribution_in(
+    case: &RoundCase,
+    verifier: &'static dyn Verifier,
+) -> Option<JointDistribution> {
+    match walk_case(&mut OwnVerifier(verifier), case) {
+        CaseWalk::Enumerated(rounds, _) => Some(completed(case, &rounds)),
+        CaseWalk::Opaque | CaseWalk::Fault(_) => None,
     }
+}
 
-    pub(super) fn bug(&self, tv: f64, cases: [usize; 2]) -> ExternalBug {
-        ExternalBug { name: self.name, imitates: self.imitates, tv, cases }
+impl ExternalBug {
+    pub(super) fn of(bug: &Bug, tv: f64, cases: [usize; 2]) -> Self {
+        Self { name: bug.name, imitates: bug.summary, tv, cases }
     }
 }
 
@@ -73,13 +56,14 @@ impl ExternalCertificate {
 pub(super) fn name_bug(cases: &[RoundCase], found: &[JointDistribution], bar: f64) -> BugNames {
     let same = bar.max(SAME);
     let mut names = BugNames::default();
-    for mut wrong in known_wrong() {
+    for (bug, verifier) in wrong_verifiers() {
         let (mut farthest, mut alike, mut shown) = (0.0_f64, 0, false);
         let mut excluded = false;
         for (number, (case, found)) in cases.iter().zip(found).enumerate() {
-            let tv = wrong.distribution(case).map_or(f64::INFINITY, |dist| distance(&dist, found));
+            let tv = distribution_in(case, verifier);
+            let tv = tv.map_or(f64::INFINITY, |dist| distance(&dist, found));
             if number == 0 && names.closest.as_ref().is_none_or(|closest| tv < closest.tv) {
-                names.closest = Some(wrong.bug(tv, [0, cases.len()]));
+                names.closest = Some(ExternalBug::of(bug, tv, [0, cases.len()]));
             }
             alike += usize::from(tv <= same);
             shown |= tv <= same && distance(&case.expected, found) > same;
@@ -96,7 +80,7 @@ pub(super) fn name_bug(cases: &[RoundCase], found: &[JointDistribution], bar: f6
         if alike > most {
             names.alike.clear();
         }
-        names.alike.push(wrong.bug(farthest, [alike, cases.len()]));
+        names.alike.push(ExternalBug::of(bug, farthest, [alike, cases.len()]));
     }
     names.closest = names.closest.filter(|bug| names.alike.is_empty() && bug.tv.is_finite());
     names

@@ -1,15 +1,16 @@
 //! Samples the rounds of an external verifier.
 
 use super::cases::RoundCase;
-use super::certificate::{ExternalCertificate, ExternalSampling, ExternalVerdict};
+use super::certificate::{ExternalBug, ExternalCertificate, ExternalSampling, ExternalVerdict};
 use super::draws::SampledChance;
-use super::naming::{BugNames, KnownWrong, known_wrong};
+use super::naming::{BugNames, distribution_in};
 use super::options::ExternalOptions;
 use super::pearson::{PooledFit, SequenceCounts, UNLIKELY, rounds_to_find};
 use super::round::ExternalVerifier;
 use super::round_distribution::distance;
 use super::walk::{outcome, placed};
 use crate::audit::log_mean_exp;
+use crate::bugs::{Bug, wrong_verifiers};
 use crate::chance::Purpose;
 use crate::distribution::Token;
 use crate::exactness::joint::{JointDistribution, worse};
@@ -123,15 +124,14 @@ fn noise(case: &RoundCase, rounds: u64) -> f64 {
 /// Bets on the distributions of known-wrong verifiers.
 struct Bets {
     /// Each known bug with its distribution in every case.
-    on: Vec<(KnownWrong, Vec<JointDistribution>)>,
+    on: Vec<(&'static Bug, Vec<JointDistribution>)>,
 }
 
 impl Bets {
     fn on_all(cases: &[RoundCase]) -> Self {
-        let placed = known_wrong().into_iter().filter_map(|mut wrong| {
-            let dists =
-                cases.iter().map(|case| wrong.distribution(case)).collect::<Option<Vec<_>>>()?;
-            Some((wrong, dists))
+        let placed = wrong_verifiers().filter_map(|(bug, verifier)| {
+            let dists = cases.iter().map(|case| distribution_in(case, verifier));
+            Some((bug, dists.collect::<Option<Vec<_>>>()?))
         });
         Self { on: placed.collect() }
     }
@@ -146,7 +146,7 @@ impl Bets {
 
     /// The bugs that are at least as likely as the most likely one times the level, which comes
     /// first. All others are excluded at the level.
-    fn likely(&self, counts: &[SequenceCounts]) -> Vec<&(KnownWrong, Vec<JointDistribution>)> {
+    fn likely(&self, counts: &[SequenceCounts]) -> Vec<&(&'static Bug, Vec<JointDistribution>)> {
         let logs = self.on.iter().map(|one| (log_probability(counts, &one.1), one));
         let mut logs = logs.collect::<Vec<_>>();
         logs.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -172,12 +172,12 @@ impl Bets {
             let tv = |dists: &[JointDistribution]| {
                 dists.iter().zip(found).map(|(dist, found)| distance(dist, found)).fold(0.0, worse)
             };
-            let bugs = likely.into_iter().map(|(wrong, dists)| wrong.bug(tv(dists), all));
+            let bugs = likely.into_iter().map(|(bug, dists)| ExternalBug::of(bug, tv(dists), all));
             return BugNames { alike: bugs.collect(), closest: None };
         }
-        let close = self.on.iter().map(|(wrong, dists)| (wrong, distance(&dists[0], &found[0])));
+        let close = self.on.iter().map(|(bug, dists)| (bug, distance(&dists[0], &found[0])));
         let closest = close.min_by(|a, b| a.1.total_cmp(&b.1));
-        let closest = closest.map(|(wrong, tv)| wrong.bug(tv, [0, cases.len()]));
+        let closest = closest.map(|(bug, tv)| ExternalBug::of(bug, tv, [0, cases.len()]));
         BugNames { alike: Vec::new(), closest }
     }
 }

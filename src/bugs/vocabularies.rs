@@ -1,8 +1,10 @@
 //! Drafts with a wrong q between models with different vocabularies.
 
 use super::drafters::{Draw, drawn_once, forger};
-use super::{CASE, Case, CaseModels, Mutant, RIGHT};
+use super::mutant::{CASE, Case, CaseModels, DraftOf, Mutant, RIGHT};
+use super::{BUG, Bug};
 use crate::distribution::{Dist, Token};
+use crate::draft::MakeDrafter;
 use crate::error::Error;
 use crate::model::{LanguageModel, Role, SharedVocabulary, Toy, ToyPair, TranslatedModel};
 
@@ -33,33 +35,32 @@ fn restricted(full: &Dist) -> Dist {
 
 /// Production code on two vocabularies: a draft model with the tokens c, a, b and ca, and a target
 /// with a, b, c and bc.
-pub(super) const RIGHT_INTERSECTION: Mutant = Mutant {
-    name: "right_intersection",
-    case: Case { pair: CaseModels::Toy("syllables"), ..CASE },
-    ..RIGHT
-};
+pub(super) const RIGHT_INTERSECTION: Mutant =
+    Mutant { case: Case { pair: CaseModels::Toy("syllables"), ..CASE }, ..RIGHT };
 
 /// A draft model whose rows a mutant restricts itself.
-const UNRESTRICTED: Mutant = Mutant { draft: unrestricted, ..RIGHT_INTERSECTION };
+const fn wrong(drafter: MakeDrafter) -> Bug {
+    let draft = Some(unrestricted as DraftOf);
+    Bug { mutant: Some(Mutant { draft, drafter, ..RIGHT_INTERSECTION }), ..BUG }
+}
 
-pub(super) const MUTANTS: &[Mutant] = &[
-    Mutant {
+pub(super) const BUGS: &[Bug] = &[
+    Bug {
         name: "intersection_q_unrestricted",
-        imitates: "a token is drawn from the shared ones and verified with the draft model's whole \
+        summary: "a token is drawn from the shared ones and verified with the draft model's whole \
                    distribution",
-        drafter: |params| {
+        ..wrong(|params| {
             let draw: Draw = |full, _, _, site, chance| {
                 drawn_once(&restricted(full), full.clone(), site, chance)
             };
             forger(params, |p| p, draw, 0.0)
-        },
-        ..UNRESTRICTED
+        })
     },
-    Mutant {
+    Bug {
         name: "intersection_mass_spread_evenly",
-        imitates: "q gives what the target's missing tokens had to all shared tokens alike, instead \
+        summary: "q gives what the target's missing tokens had to all shared tokens alike, instead \
                    of by their own shares",
-        drafter: |params| {
+        ..wrong(|params| {
             let draw: Draw = |full, _, _, site, chance| {
                 let q = restricted(full);
                 let share = full.p(OUTSIDE) / q.support().count() as f64;
@@ -67,13 +68,12 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 drawn_once(&q, weighted(&q, even), site, chance)
             };
             forger(params, |p| p, draw, 0.0)
-        },
-        ..UNRESTRICTED
+        })
     },
-    Mutant {
+    Bug {
         name: "intersection_ids_mixed_up",
-        imitates: "q is recorded by the draft model's ids and read by the target's",
-        drafter: |params| {
+        summary: "q is recorded by the draft model's ids and read by the target's",
+        ..wrong(|params| {
             let draw: Draw = |full, _, _, site, chance| {
                 let q = restricted(full);
                 let place = |own: Token| OWN.iter().position(|&other| other == own);
@@ -81,7 +81,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 drawn_once(&q, weighted(&q, mixed), site, chance)
             };
             forger(params, |p| p, draw, 0.0)
-        },
-        ..UNRESTRICTED
+        })
     },
 ];

@@ -3,7 +3,11 @@
 use std::rc::Rc;
 
 use super::chances::Altered;
-use super::{CASE, Case, Mutant, RIGHT, TREE_CASE, on_paper};
+use super::distribution::{drawn_and_verified, dropped_up_to, top_siblings};
+use super::masses::argmax;
+use super::mutant::{CASE, Case, Mutant, RIGHT, TREE_CASE, on_paper};
+use super::rejection::{OtherInputs, SAME_INPUTS};
+use super::{BUG, Bug, BugDistribution};
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::{Dist, Token};
 use crate::draft::{DRAFTERS, Drafter, DrafterParams, MakeDrafter, Pausing, Round};
@@ -156,52 +160,74 @@ pub(super) const SAMPLED_TREE: MakeDrafter = |params| {
 };
 
 /// A correct method that drafts a tree.
-pub(super) const RIGHT_TREE: Mutant =
-    Mutant { name: "right_tree", case: TREE_CASE, drafter: SAMPLED_TREE, ..RIGHT };
+pub(super) const RIGHT_TREE: Mutant = Mutant { case: TREE_CASE, drafter: SAMPLED_TREE, ..RIGHT };
 
 const NUCLEUS: SamplingParams = SamplingParams { top_p: 0.7, ..SamplingParams::NEUTRAL };
 
-pub(super) const MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "q_row_off_by_one",
-        imitates: "each draft token is recorded with the distribution of the one before it",
-        drafter: |params| {
+/// The drafts with the recorded distribution of the token before each.
+fn row_early(draft: &Draft) -> Draft {
+    let mut shifted = Draft::empty(draft.vocab()).at(draft.start());
+    for (id, node) in draft.nodes().iter().enumerate() {
+        let before = draft.node(id.saturating_sub(1)).distribution(draft.vocab());
+        shifted.forge(node.parent, node.token, Origin::Sampled(before));
+    }
+    shifted
+}
+
+/// A wrong drafter with right everything else.
+const fn wrong(case: Case, drafter: MakeDrafter) -> Bug {
+    Bug { mutant: Some(Mutant { case, drafter, ..RIGHT }), ..BUG }
+}
+
+pub(super) const BUGS: &[Bug] = &[
+    Bug {
+        name: "draft_row_early",
+        summary: "each draft token is recorded with the distribution of the one before it",
+        was: &["q_row_off_by_one"],
+        verifier: Some(&OtherInputs { draft: row_early, ..SAME_INPUTS }),
+        ..wrong(CASE, |params| {
             let draw: Draw = |_, used, recorded, site, chance| {
                 let shifted = recorded.last().map_or_else(|| used.clone(), |dist| (**dist).clone());
                 drawn_once(used, shifted, site, chance)
             };
             forger(params, |p| p, draw, 0.0)
-        },
-        ..RIGHT
+        })
     },
-    Mutant {
-        name: "draft_top_p_recorded_raw",
-        imitates: "the draft is sampled with top-p and verified with the full softmax",
-        drafter: |params| forger(params, |_| NUCLEUS, DRAWS_USED_RECORDS_ASKED, 0.0),
-        ..RIGHT
+    Bug {
+        name: "raw_q_verified",
+        summary: "drafts are drawn from the processed q and verified with the raw one",
+        seen: "transformers 4.44 to 5.15, #32867 and #47932",
+        was: &["draft_top_p_recorded_raw"],
+        distribution: Some(|dists| {
+            let ((target, draft), raw) = (dists.pair()?, dists.raw_draft.as_deref()?);
+            Some(drawn_and_verified(target, (draft, raw)))
+        }),
+        ..wrong(CASE, |params| forger(params, |_| NUCLEUS, DRAWS_USED_RECORDS_ASKED, 0.0))
     },
-    Mutant {
-        name: "draft_raw_recorded_top_p",
-        imitates: "the draft is sampled from the full softmax and verified with top-p",
-        case: Case { draft: NUCLEUS, ..CASE },
-        drafter: |params| {
+    Bug {
+        name: "raw_q_drawn",
+        summary: "drafts are drawn from the raw q and verified with the processed one",
+        was: &["draft_raw_recorded_top_p"],
+        distribution: Some(|dists| {
+            let ((target, draft), raw) = (dists.pair()?, dists.raw_draft.as_deref()?);
+            Some(drawn_and_verified(target, (raw, draft)))
+        }),
+        ..wrong(Case { draft: NUCLEUS, ..CASE }, |params| {
             forger(params, |_| SamplingParams::NEUTRAL, DRAWS_USED_RECORDS_ASKED, 0.0)
-        },
-        ..RIGHT
+        })
     },
-    Mutant {
+    Bug {
         name: "draft_temperature_not_recorded",
-        imitates: "the draft is sampled at temperature 0.7 and verified at 1",
-        drafter: |params| {
+        summary: "the draft is sampled at temperature 0.7 and verified at 1",
+        ..wrong(CASE, |params| {
             let cool = |p| SamplingParams { temperature: 0.7, ..p };
             forger(params, cool, DRAWS_USED_RECORDS_ASKED, 0.0)
-        },
-        ..RIGHT
+        })
     },
-    Mutant {
+    Bug {
         name: "q_smoothed",
-        imitates: "one per cent of the uniform distribution is mixed into q for verification only",
-        drafter: |params| {
+        summary: "one per cent of the uniform distribution is mixed into q for verification only",
+        ..wrong(CASE, |params| {
             let draw: Draw = |asked, used, _, site, chance| {
                 let n = asked.vocab();
                 let smooth = (0..n as Token).map(|t| 0.99 * asked.p(t) + 0.01 / n as f64).collect();
@@ -209,39 +235,45 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 drawn_once(used, smooth, site, chance)
             };
             forger(params, |p| p, draw, 0.0)
-        },
-        ..RIGHT
+        })
     },
-    Mutant {
-        name: "argmax_recorded_as_sampled",
-        imitates: "the draft is the argmax and is verified with the softmax",
-        drafter: |params| {
+    Bug {
+        name: "greedy_draft_soft_q",
+        summary: "the draft is its model's most probable token, and is verified as if drawn from q",
+        seen: "transformers 5.23, Gemma 4 assistants",
+        was: &["argmax_recorded_as_sampled"],
+        distribution: Some(|dists| {
+            let (target, draft) = dists.pair()?;
+            let drafted = argmax(draft);
+            let mut accepted = vec![0.0; target.len()];
+            accepted[drafted] = (target[drafted] / draft[drafted]).min(1.0);
+            Some(BugDistribution::corrected_by(accepted, dists.residual.as_deref()))
+        }),
+        ..wrong(CASE, |params| {
             let draw: Draw = |asked, _, _, _, _| Forgery {
                 tokens: vec![asked.argmax()],
                 recorded: Rc::new(asked.clone()),
             };
             forger(params, |p| p, draw, 0.0)
-        },
-        ..RIGHT
+        })
     },
-    Mutant {
-        name: "top_k_recorded_as_sampled",
-        imitates: "the two most probable children are verified as if drawn from the softmax",
-        case: TREE_CASE,
-        drafter: |params| {
+    Bug {
+        name: "top_siblings_soft_q",
+        summary: "the two most probable tokens are drafted as siblings, and verified as if drawn from q",
+        was: &["top_k_recorded_as_sampled"],
+        distribution: Some(|dists| dists.pair().map(|(p, q)| top_siblings(p, q))),
+        ..wrong(TREE_CASE, |params| {
             let draw: Draw = |asked, _, _, _, _| Forgery {
                 tokens: asked.most_probable(2),
                 recorded: Rc::new(asked.clone()),
             };
             forger(params, |p| p, draw, 0.0)
-        },
-        ..RIGHT
+        })
     },
-    Mutant {
+    Bug {
         name: "siblings_not_renormalised",
-        imitates: "the second of two different siblings is verified with the distribution of the first",
-        case: TREE_CASE,
-        drafter: |params| {
+        summary: "the second of two different siblings is verified with the distribution of the first",
+        ..wrong(TREE_CASE, |params| {
             let draw: Draw = |asked, _, _, site, chance| {
                 let first = chance.categorical(site, asked);
                 let rest = asked.residual(&Dist::one_hot(asked.vocab(), first));
@@ -251,13 +283,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 Forgery { tokens, recorded: Rc::new(asked.clone()) }
             };
             forger(params, |p| p, draw, 0.0)
-        },
-        ..RIGHT
+        })
     },
-    Mutant {
+    Bug {
         name: "draft_drawn_in_bf16",
-        imitates: "the draft is drawn from a distribution in bf16 and verified with the one in full",
-        drafter: |params| {
+        summary: "the draft is drawn from a distribution in bf16 and verified with the one in full",
+        seen: "DeepSpec #31",
+        ..wrong(CASE, |params| {
             let draw: Draw = |asked, _, _, site, chance| {
                 let coarse = |t| half::bf16::from_f64(asked.p(t)).to_f64();
                 let dist = Dist::from_weights((0..asked.vocab() as Token).map(coarse).collect());
@@ -265,29 +297,29 @@ pub(super) const MUTANTS: &[Mutant] = &[
                 drawn_once(&dist, asked.clone(), site, chance)
             };
             forger(params, |p| p, draw, 0.0)
-        },
-        ..RIGHT
+        })
     },
-    Mutant {
+    Bug {
         name: "drops_low_confidence",
-        imitates: "a draft token is drawn, found improbable and dropped",
-        drafter: |params| forger(params, |p| p, DRAWS_USED_RECORDS_ASKED, 0.3),
-        ..RIGHT
+        summary: "a drafted token with q <= 0.3 is dropped after it was drawn",
+        distribution: Some(|dists| dropped_up_to(dists, 0.3)),
+        ..wrong(CASE, |params| forger(params, |p| p, DRAWS_USED_RECORDS_ASKED, 0.3))
     },
-    Mutant {
+    Bug {
         name: "retrospective_length",
-        imitates: "a draft ends before a drawn token whose own probability is not above 0.5",
+        summary: "a draft ends before a drawn token with q <= 0.5",
+        seen: "DSpark, app. A",
+        distribution: Some(|dists| dropped_up_to(dists, 0.5)),
         // The probability of the first token is 0.6 + 0.4 × 0.7 = 0.88.
-        case: on_paper(&[0.7, 0.3], &[0.6, 0.4]),
-        on_paper: Some(0.88 - 0.7),
-        drafter: |params| forger(params, |p| p, DRAWS_USED_RECORDS_ASKED, 0.5),
-        ..RIGHT
+        ..wrong(on_paper(&[0.7, 0.3], &[0.6, 0.4], 0.88 - 0.7), |params| {
+            forger(params, |p| p, DRAWS_USED_RECORDS_ASKED, 0.5)
+        })
     },
-    Mutant {
+    Bug {
         name: "position_keyed_draft",
-        imitates: "draft draws are addressed by position without the round",
-        case: Case { k: 3, tokens: 5, ..CASE },
-        drafter: |params| Ok(Box::new(PositionKeyed { inner: (RIGHT.drafter)(params)?, round: 0 })),
-        ..RIGHT
+        summary: "draft draws are addressed by position without the round",
+        ..wrong(Case { k: 3, tokens: 5, ..CASE }, |params| {
+            Ok(Box::new(PositionKeyed { inner: (RIGHT.drafter)(params)?, round: 0 }))
+        })
     },
 ];

@@ -1,8 +1,10 @@
-//! Wrong targets and wrong samplers of the target.
+//! Wrong targets.
 
 use std::any::Any;
 
-use super::{CASE, Case, Mutant, RIGHT, TREE_CASE, drafters};
+use super::mutant::{CASE, COOL, Case, Mutant, RIGHT, TREE_CASE};
+use super::rejection::{OtherInputs, SAME_INPUTS};
+use super::{BUG, Bug, BugDistribution, drafters};
 use crate::distribution::Token;
 use crate::error::Error;
 use crate::lanes::LANES;
@@ -166,62 +168,74 @@ impl KvCache for WholeTiles {
 
 /// The same cache without a mistake.
 pub(super) const RIGHT_ROWS: Mutant = Mutant {
-    name: "right_cache",
-    target: |toy| Box::new(Careless { toy, care: ALL_CARE }),
+    target: Some(|toy| Box::new(Careless { toy, care: ALL_CARE })),
     ..drafters::RIGHT_TREE
 };
 
-const COOL: SamplingParams = SamplingParams { temperature: 0.7, ..SamplingParams::NEUTRAL };
-const TOP_2: SamplingParams = SamplingParams { top_k: 2, ..SamplingParams::NEUTRAL };
 const FREQUENCY: f64 = 0.8;
 const PENALISED: Case = Case {
     target: SamplingParams { frequency_penalty: FREQUENCY, ..SamplingParams::NEUTRAL },
     ..CASE
 };
 
-pub(super) const MUTANTS: &[Mutant] = &[
-    Mutant {
+/// A wrong target with right everything else.
+const fn wrong(case: Case, target: fn(Toy) -> Box<dyn LanguageModel>) -> Bug {
+    Bug { mutant: Some(Mutant { case, target: Some(target), ..RIGHT }), ..BUG }
+}
+
+pub(super) const BUGS: &[Bug] = &[
+    Bug {
         name: "bonus_row_not_warped",
-        imitates: "the bonus token is drawn from the plain softmax, past the temperature",
-        case: Case { target: COOL, draft: COOL, ..CASE },
+        summary: "the bonus token is drawn from the plain softmax, past the temperature",
         // Undoes the later division by the temperature.
-        target: |toy| {
+        ..wrong(Case { target: COOL, draft: COOL, ..CASE }, |toy| {
             tampered(toy, |draft, rows| {
                 replace(&mut rows[draft.len()], |_, logit| logit * COOL.temperature);
             })
-        },
-        ..RIGHT
+        })
     },
-    Mutant {
-        name: "bonus_context_stale",
-        imitates: "the bonus token is drawn without its last context token",
-        target: |toy| {
+    Bug {
+        name: "bonus_from_stale_row",
+        summary: "the bonus token is drawn from the target's row at the previous position",
+        was: &["bonus_context_stale"],
+        verifier: Some(&OtherInputs {
+            targets: |draft, targets| {
+                [&targets[..draft.len()], &targets[draft.len() - 1..draft.len()]].concat()
+            },
+            ..SAME_INPUTS
+        }),
+        distribution: Some(|dists| {
+            dists.before.clone().filter(|_| dists.draft.is_some()).map(BugDistribution::Bonus)
+        }),
+        ..wrong(CASE, |toy| {
             tampered(toy, |draft, rows| {
                 if let Some(last) = draft.len().checked_sub(1) {
                     rows[last + 1] = rows[parent_row(draft, last)].clone();
                 }
             })
-        },
-        ..RIGHT
+        })
     },
-    Mutant {
-        name: "target_row_off_by_one",
-        imitates: "each draft token but the first is verified by the row before its own",
-        target: |toy| {
+    Bug {
+        name: "target_row_early",
+        summary: "each draft token but the first is verified by the row before its own",
+        was: &["target_row_off_by_one"],
+        verifier: Some(&OtherInputs {
+            targets: |draft, targets| [&targets[..1], &targets[..draft.len()]].concat(),
+            ..SAME_INPUTS
+        }),
+        ..wrong(CASE, |toy| {
             tampered(toy, |draft, rows| {
                 for node in (0..draft.len()).rev() {
                     rows[node + 1] = rows[parent_row(draft, node)].clone();
                 }
             })
-        },
-        ..RIGHT
+        })
     },
-    Mutant {
+    Bug {
         name: "penalties_ignore_draft",
-        imitates: "penalties count committed tokens only, not the drafted ones before a row",
-        case: PENALISED,
+        summary: "penalties count committed tokens only, not the drafted ones before a row",
         // Compensates the penalty that the sampler will subtract for drafted tokens.
-        target: |toy| {
+        ..wrong(PENALISED, |toy| {
             tampered(toy, |draft, rows| {
                 for (node, row) in rows.iter_mut().skip(1).enumerate() {
                     let drafted = draft.tokens_to(node);
@@ -229,15 +243,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
                     replace(row, |t, logit| logit + FREQUENCY * count(t));
                 }
             })
-        },
-        ..RIGHT
+        })
     },
-    Mutant {
+    Bug {
         name: "penalties_count_whole_draft",
-        imitates: "penalties at a row also count the drafted tokens after it",
-        case: PENALISED,
+        summary: "penalties at a row also count the drafted tokens after it",
         // Subtracts for later tokens what the sampler subtracts for earlier ones.
-        target: |toy| {
+        ..wrong(PENALISED, |toy| {
             tampered(toy, |draft, rows| {
                 for (row, logits) in rows.iter_mut().enumerate() {
                     let before = if row == 0 { Vec::new() } else { draft.path(row - 1) };
@@ -248,47 +260,37 @@ pub(super) const MUTANTS: &[Mutant] = &[
                     replace(logits, |t, logit| logit - FREQUENCY * count(t));
                 }
             })
-        },
-        ..RIGHT
+        })
     },
-    Mutant {
+    Bug {
         name: "stale_kv",
-        imitates: "the cache keeps the row of a rejected token",
-        target: |toy| Box::new(Careless { toy, care: Care { overwrites: false, ..ALL_CARE } }),
-        ..RIGHT
+        summary: "the cache keeps the row of a rejected token",
+        ..wrong(CASE, |toy| {
+            Box::new(Careless { toy, care: Care { overwrites: false, ..ALL_CARE } })
+        })
     },
-    Mutant {
+    Bug {
         name: "tree_rows_not_compacted",
-        imitates: "the cache rows of an accepted tree path stay where they were",
-        case: TREE_CASE,
-        target: |toy| Box::new(Careless { toy, care: Care { moves: false, ..ALL_CARE } }),
-        drafter: drafters::SAMPLED_TREE,
-        ..RIGHT
+        summary: "the cache rows of an accepted tree path stay where they were",
+        mutant: Some(Mutant {
+            case: TREE_CASE,
+            target: Some(|toy| Box::new(Careless { toy, care: Care { moves: false, ..ALL_CARE } })),
+            drafter: drafters::SAMPLED_TREE,
+            ..RIGHT
+        }),
+        ..BUG
     },
-    Mutant {
+    Bug {
         name: "fork_loses_partial_tile",
-        imitates: "a copied cache lacks the rows that do not fill a tile of sixteen",
-        case: Case { engine: true, ..CASE },
-        target: |toy| Box::new(Careless { toy, care: Care { copies: false, ..ALL_CARE } }),
-        cache: |cache| Box::new(WholeTiles(cache)),
-        ..RIGHT
-    },
-];
-
-/// Samplers that ignore a requested setting.
-pub(super) const SAMPLERS: &[Mutant] = &[
-    Mutant {
-        name: "target_temperature_ignored",
-        imitates: "temperature 0.7 is asked for and the target is sampled at 1",
-        case: Case { target: COOL, draft: COOL, ..CASE },
-        sampler: |params| SamplingParams { temperature: 1.0, ..params },
-        ..RIGHT
-    },
-    Mutant {
-        name: "target_top_k_ignored",
-        imitates: "top-k 2 is asked for and applied to the draft alone",
-        case: Case { target: TOP_2, draft: TOP_2, ..CASE },
-        sampler: |params| SamplingParams { top_k: 0, ..params },
-        ..RIGHT
+        summary: "a copied cache lacks the rows that do not fill a tile of sixteen",
+        mutant: Some(Mutant {
+            case: Case { engine: true, ..CASE },
+            target: Some(|toy| {
+                Box::new(Careless { toy, care: Care { copies: false, ..ALL_CARE } })
+            }),
+            cache: |cache| Box::new(WholeTiles(cache)),
+            ..RIGHT
+        }),
+        ..BUG
     },
 ];

@@ -1,4 +1,4 @@
-//! A mutant that draws the correction with the noise that drew the rejected token.
+//! The correction is drawn with the noise that drew the rejected token.
 //!
 //! A token with distribution q is the winner `argmin_v E_v / q(v)` of a race. If a correction with
 //! distribution r is the winner of a race with the same `E`, it depends on the rejected token. The
@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::chances::Altered;
-use super::{Case, Mutant, RIGHT, on_paper};
+use super::masses::support;
+use super::mutant::{Case, Mutant, RIGHT, on_paper};
+use super::{BUG, Bug, BugDistribution};
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::{Dist, Token};
 
@@ -80,16 +82,56 @@ fn both(q: &Dist, x: Token, r: &Dist, y: Token) -> f64 {
     q.p(x) * r.p(y) * pieces.sum::<f64>()
 }
 
+/// The distribution of a residual draw that reuses the noise of the draft's draw.
+///
+/// Both are races: with independent exponential times E, the draft's winner y has the smallest
+/// E/q, the residual's the smallest E/r, where r = norm((p − q)⁺). Given y, its time s = E_y/q_y
+/// is exponential, and every other token has survived until q·s. Only tokens with r = 0 are
+/// rejected, so the residual's winner does not depend on y: token v arrives at
+/// s·a_v + Exp(r_v), a_v = q_v/r_v. Integrating over s, it wins with probability
+/// r_v ∫ dw/(1 + G(w))² from a_v on, where G(w) = Σ r_v (w − a_v)⁺.
+fn residual_with_noise_of_draft(residual: &[f64], draft: &[f64]) -> Vec<f64> {
+    let arrivals = support(residual).map(|(token, r)| (draft[token] / r, token as u32, r));
+    let mut arrivals = arrivals.collect::<Vec<_>>();
+    arrivals.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    // 1/(1 + G) where each arrival begins, from the first on: G grows by its slope, the sum of r.
+    let (mut grown, mut slope, mut last) = (0.0, 0.0, 0.0);
+    let starts = arrivals.iter().map(|&(begin, _, r)| {
+        grown += slope * (begin - last);
+        (last, slope) = (begin, slope + r);
+        (1.0 / (1.0 + grown), slope)
+    });
+    let starts = starts.collect::<Vec<_>>();
+    let mut dist = vec![0.0; residual.len()];
+    let (mut tail, mut next) = (0.0, 0.0);
+    for (&(_, token, r), &(height, slope)) in arrivals.iter().zip(&starts).rev() {
+        tail += (height - next) / slope;
+        next = height;
+        dist[token as usize] = r * tail;
+    }
+    dist
+}
+
 /// Only token 0 is rejected, with probability 0.4. The correction is 1 or 2 with probability 1/2
 /// each; given that 0 won, with 7/12 and 5/12.
-const FIXTURE: Case = Case { seeded: true, ..on_paper(&[0.2, 0.3, 0.5], &[0.6, 0.1, 0.3]) };
+const FIXTURE: Case =
+    Case { seeded: true, ..on_paper(&[0.2, 0.3, 0.5], &[0.6, 0.1, 0.3], 0.4 / 12.0) };
 
-pub(super) const MUTANTS: &[Mutant] = &[Mutant {
-    name: "residual_reuses_draft_noise",
-    imitates: "the noise that drew a rejected token draws its correction",
-    case: FIXTURE,
-    on_paper: Some(0.4 / 12.0),
-    walked: Some(|inner| Box::new(GivenDraft { inner, drawn: BTreeMap::new() })),
-    seeded: |inner| Box::new(Altered { races: true, ..Altered::none(inner) }),
-    ..RIGHT
+pub(super) const BUGS: &[Bug] = &[Bug {
+    name: "residual_reuses_noise",
+    summary: "the noise that drew a rejected token draws its correction",
+    seen: "vLLM #54282",
+    was: &["residual_reuses_draft_noise"],
+    mutant: Some(Mutant {
+        case: FIXTURE,
+        walked: Some(|inner| Box::new(GivenDraft { inner, drawn: BTreeMap::new() })),
+        seeded: |inner| Box::new(Altered { races: true, ..Altered::none(inner) }),
+        ..RIGHT
+    }),
+    distribution: Some(|dists| {
+        let (residual, draft) = (dists.residual.as_deref()?, dists.draft.as_deref()?);
+        let again = residual_with_noise_of_draft(residual, draft);
+        Some(BugDistribution::corrected_by(dists.kept()?, Some(&again)))
+    }),
+    ..BUG
 }];

@@ -1,4 +1,4 @@
-//! Mutants that reuse random numbers.
+//! Random numbers that are used twice, or too coarse.
 //!
 //! The enumeration treats every draw as independent, so each of these mistakes has two forms. For
 //! the seeded generator it is a second draw at a used address; for the enumeration it is the same
@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::{CASE, Case, Mutant, RIGHT, RIGHT_RACE};
+use super::mutant::{CASE, Case, Mutant, RIGHT, RIGHT_RACE};
+use super::uniforms::{accepted_with_number_of_draft, residual_with_number_of_accept};
+use super::{BUG, Bug, BugDistribution};
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::{Dist, Token};
 
@@ -151,44 +153,69 @@ impl Linked<'_> {
 
 const SEEDED: Case = Case { seeded: true, ..CASE };
 
-pub(super) const MUTANTS: &[Mutant] = &[
-    Mutant {
-        name: "accept_uniform_reused_for_residual",
-        imitates: "one uniform decides the rejection and then draws the correction",
-        case: SEEDED,
-        walked: Some(|inner| {
-            Box::new(Linked { inner, reuses: Purpose::Residual, known: BTreeMap::new() })
+pub(super) const BUGS: &[Bug] = &[
+    Bug {
+        name: "residual_reuses_uniform",
+        summary: "one uniform decides the rejection and then draws the correction",
+        was: &["accept_uniform_reused_for_residual"],
+        mutant: Some(Mutant {
+            case: SEEDED,
+            walked: Some(|inner| {
+                Box::new(Linked { inner, reuses: Purpose::Residual, known: BTreeMap::new() })
+            }),
+            seeded: |inner| {
+                let readdressed = Some([Purpose::Residual, Purpose::Accept]);
+                Box::new(Altered { readdressed, ..Altered::none(inner) })
+            },
+            ..RIGHT
         }),
-        seeded: |inner| {
-            let readdressed = Some([Purpose::Residual, Purpose::Accept]);
-            Box::new(Altered { readdressed, ..Altered::none(inner) })
-        },
-        ..RIGHT
-    },
-    Mutant {
-        name: "draft_uniform_reused_for_accept",
-        imitates: "the uniform that drew a draft token also accepts it",
-        case: SEEDED,
-        walked: Some(|inner| {
-            Box::new(Linked { inner, reuses: Purpose::Accept, known: BTreeMap::new() })
+        distribution: Some(|dists| {
+            let corrected =
+                residual_with_number_of_accept(dists.residual.as_deref()?, dists.pair()?);
+            Some(BugDistribution::Drafted { accepted: dists.kept()?, corrected })
         }),
-        seeded: |inner| {
-            let readdressed = Some([Purpose::Accept, Purpose::Draft]);
-            Box::new(Altered { readdressed, ..Altered::none(inner) })
-        },
-        ..RIGHT
+        ..BUG
     },
-    Mutant {
+    Bug {
+        name: "accept_reuses_uniform",
+        summary: "the uniform that drew a draft token also accepts it",
+        was: &["draft_uniform_reused_for_accept"],
+        mutant: Some(Mutant {
+            case: SEEDED,
+            walked: Some(|inner| {
+                Box::new(Linked { inner, reuses: Purpose::Accept, known: BTreeMap::new() })
+            }),
+            seeded: |inner| {
+                let readdressed = Some([Purpose::Accept, Purpose::Draft]);
+                Box::new(Altered { readdressed, ..Altered::none(inner) })
+            },
+            ..RIGHT
+        }),
+        distribution: Some(|dists| {
+            let (target, draft) = dists.pair()?;
+            let accepted = accepted_with_number_of_draft(target, draft);
+            Some(BugDistribution::corrected_by(accepted, dists.residual.as_deref()))
+        }),
+        ..BUG
+    },
+    Bug {
         name: "uniform_24_bit_tail",
-        imitates: "uniforms have 24 bits: a tail of the distribution below 2^-24 is never drawn",
-        case: SEEDED,
-        seeded: |inner| Box::new(Altered { coarse: true, ..Altered::none(inner) }),
-        ..RIGHT
+        summary: "uniforms have 24 bits: a tail of the distribution below 2^-24 is never drawn",
+        seen: "vLLM #51367",
+        mutant: Some(Mutant {
+            case: SEEDED,
+            seeded: |inner| Box::new(Altered { coarse: true, ..Altered::none(inner) }),
+            ..RIGHT
+        }),
+        ..BUG
     },
-    Mutant {
+    Bug {
         name: "race_keyed_by_round",
-        imitates: "the noise of a position depends on the round that reaches it",
-        seeded: |inner| Box::new(Altered { drifts: true, ..Altered::none(inner) }),
-        ..RIGHT_RACE
+        summary: "the noise of a position depends on the round that reaches it",
+        mutant: Some(Mutant {
+            seeded: |inner| Box::new(Altered { drifts: true, ..Altered::none(inner) }),
+            ..RIGHT_RACE
+        }),
+        ..BUG
     },
 ];

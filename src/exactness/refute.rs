@@ -4,20 +4,20 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
-use super::{CaseModels, Mutant, PROMPT};
+use super::bits::unfair_bit;
+use super::closed::ChainCase;
+use super::enumerate::walk;
+#[cfg(feature = "engine")]
+use super::forks::forks_continue;
+use super::joint::{Gap, off, target_distribution};
+use super::monte_carlo::Fit;
+use super::probe::{DraftDistributions, TargetRows};
+use super::reference::{draft_model, draft_rows};
+use super::replay::{audit_by, first_difference_by, sample_by};
+use crate::bugs::{Bug, CaseModels, Mutant, PROMPT};
 use crate::decode::{Generation, Method, NoObserver, StopRules};
 use crate::draft::{DrafterParams, NoDraft, Tools};
 use crate::error::Error;
-use crate::exactness::bits::unfair_bit;
-use crate::exactness::closed::ChainCase;
-use crate::exactness::enumerate::walk;
-#[cfg(feature = "engine")]
-use crate::exactness::forks::forks_continue;
-use crate::exactness::joint::{Gap, off, target_distribution};
-use crate::exactness::monte_carlo::Fit;
-use crate::exactness::probe::{DraftDistributions, TargetRows};
-use crate::exactness::reference::draft_rows;
-use crate::exactness::replay::{audit_by, first_difference_by, sample_by};
 use crate::length::Fixed;
 use crate::model::{LanguageModel, ToyPair, zoo};
 use crate::params::Params;
@@ -65,19 +65,20 @@ const AUDITED: (usize, u32) = (12, 20);
 /// Generations whose tokens are compared.
 const COMPARED: u32 = 20;
 
-/// Runs every check on a mutant.
+/// Runs every check on the mutant of a bug.
 ///
 /// # Errors
 /// If the mutant cannot run at all, which does not refute it.
-pub fn refute(mutant: &Mutant) -> Result<MutantReport, Error> {
+pub fn refute(bug: &Bug, mutant: &Mutant) -> Result<MutantReport, Error> {
     let case = &mutant.case;
     let pair = match case.pair {
         CaseModels::Toy(name) => zoo::toy(name)?,
         CaseModels::Distributions(p, q) => ToyPair::context_free(p, q),
     };
     let right = pair.target("target")?;
-    let (draft, rows_of_draft) = ((mutant.draft)(&pair, &right)?, draft_rows(&pair)?);
-    let target = (mutant.target)(right.clone());
+    let rows_of_draft = draft_rows(&pair)?;
+    let draft = mutant.draft.unwrap_or(draft_model)(&pair, &right)?;
+    let target = mutant.target.unwrap_or(|toy| Box::new(toy))(right.clone());
     let requested = sampler(case.target)?;
     let recorded = sampler(case.draft)?;
     let generation = |tokens| begin(mutant, &*target, &*draft, &recorded, tokens);
@@ -130,12 +131,12 @@ pub fn refute(mutant: &Mutant) -> Result<MutantReport, Error> {
     ];
     let killed_by = CHECKS.iter().zip(refuted).filter(|(_, hit)| *hit).map(|(c, _)| c.0).collect();
     Ok(MutantReport {
-        name: mutant.name,
-        imitates: mutant.imitates,
+        name: bug.name,
+        imitates: bug.summary,
         killed_by,
         tv_first_token: gap.tv_first_token,
         tv_joint: gap.tv_joint,
-        on_paper: mutant.on_paper,
+        on_paper: case.on_paper,
     })
 }
 

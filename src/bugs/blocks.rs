@@ -1,11 +1,12 @@
 //! Wrong block verifiers of chains.
 
-use super::{CASE, Case, Mutant, RIGHT, Rule};
+use super::mutant::{CASE, Case, Mutant, RIGHT};
+use super::{BUG, Bug};
 use crate::chance::{Chance, Purpose, Site};
 use crate::distribution::Dist;
 use crate::round::Verdict;
 use crate::tree::{Draft, DraftShape};
-use crate::verify::{Traversal, Verifier};
+use crate::verify::{Rule, Traversal, Verifier};
 
 /// Block verification as in its paper, with replaceable parts. As [`PLAIN_BLOCK`] it is correct: a
 /// second implementation of what traversal does on a chain.
@@ -94,45 +95,44 @@ impl Verifier for BlockVerification {
 
 /// Correct block verification.
 pub(super) const RIGHT_BLOCK: Mutant = Mutant {
-    name: "right_block",
     case: Case { k: 3, tokens: 5, rule: Some(Rule::Block), ..CASE },
     verifier: &PLAIN_BLOCK,
     ..RIGHT
 };
 
 /// A second implementation of it.
-pub(super) const RIGHT_TRAVERSAL: Mutant =
-    Mutant { name: "right_traversal", verifier: &Traversal, ..RIGHT_BLOCK };
+pub(super) const RIGHT_TRAVERSAL: Mutant = Mutant { verifier: &Traversal, ..RIGHT_BLOCK };
 
-pub(super) const MUTANTS: &[Mutant] = &[
-    Mutant {
+const fn wrong(verifier: &'static BlockVerification) -> Bug {
+    Bug { mutant: Some(Mutant { verifier, ..RIGHT_BLOCK }), ..BUG }
+}
+
+pub(super) const BUGS: &[Bug] = &[
+    Bug {
         name: "block_residual_without_w",
-        imitates: "block verification corrects from (p - q)+ instead of (w p - q)+",
-        verifier: &BlockVerification { scales: false, ..PLAIN_BLOCK },
-        ..RIGHT_BLOCK
+        summary: "block verification corrects from (p - q)+ instead of (w p - q)+",
+        seen: "vllm-ascend #7807",
+        ..wrong(&BlockVerification { scales: false, ..PLAIN_BLOCK })
     },
-    Mutant {
+    Bug {
         name: "block_without_clip",
-        imitates: "the joint ratio of block verification may exceed one",
-        verifier: &BlockVerification { clips: false, ..PLAIN_BLOCK },
-        ..RIGHT_BLOCK
+        summary: "the joint ratio of block verification may exceed one",
+        ..wrong(&BlockVerification { clips: false, ..PLAIN_BLOCK })
     },
-    Mutant {
+    Bug {
         name: "block_accepts_with_w",
-        imitates: "block verification keeps i tokens with probability w_i",
-        verifier: &BlockVerification { accept: |step| step.w, ..PLAIN_BLOCK },
-        ..RIGHT_BLOCK
+        summary: "block verification keeps i tokens with probability w_i",
+        ..wrong(&BlockVerification { accept: |step| step.w, ..PLAIN_BLOCK })
     },
-    Mutant {
+    Bug {
         name: "block_accepts_by_token",
-        imitates: "block verification keeps i tokens by the i-th token's own ratio",
-        verifier: &BlockVerification { accept: |step| step.ratio, ..PLAIN_BLOCK },
-        ..RIGHT_BLOCK
+        summary: "block verification keeps i tokens by the i-th token's own ratio",
+        seen: "vllm-ascend #7807",
+        ..wrong(&BlockVerification { accept: |step| step.ratio, ..PLAIN_BLOCK })
     },
-    Mutant {
+    Bug {
         name: "block_stops_at_first_failure",
-        imitates: "block verification ends its scan at the first failure",
-        verifier: &BlockVerification { breaks: true, ..PLAIN_BLOCK },
-        ..RIGHT_BLOCK
+        summary: "block verification ends its scan at the first failure",
+        ..wrong(&BlockVerification { breaks: true, ..PLAIN_BLOCK })
     },
 ];
