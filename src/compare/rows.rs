@@ -55,7 +55,7 @@ fn short(side: &RunSide, cell: &Cell) -> String {
     let series = series(&side.results);
     let own = series.iter().find(|s| s.cells.iter().any(|c| c.id == cell.id));
     let goal = series.iter().find(|s| s.cells[0].goal() == cell.goal());
-    let goal = goal.map_or_else(|| cell.goal().to_string(), |s| s.sampling.clone());
+    let goal = goal.map_or_else(|| cell.goal_in_words(), |s| s.sampling.clone());
     match own {
         Some(series) => {
             format!("{}, K = {}, {goal}", series.method, cell.method.num_speculative_tokens)

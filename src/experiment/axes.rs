@@ -6,7 +6,7 @@ use std::fmt;
 
 use anyhow::{Result, anyhow, bail};
 
-use super::goal::{BATCH, STRATEGY};
+use super::point::{BATCH, STRATEGY};
 use super::values::setting as value_of_toml;
 use crate::beam::BEAM_PARAMS;
 use crate::decode::{MethodSpec, NUM_SPECULATIVE_TOKENS, all_params};

@@ -12,8 +12,8 @@ use toml::{Table, Value};
 
 use super::arguments::ChatArguments;
 use super::axes::{Axes, SweepAxis, axes, axis};
-use super::goal::{BEAM, SAMPLING, STRATEGY};
 use super::keys::{KEYS, day, fill_in, top_key, unknown};
+use super::point::{BEAM, SAMPLING, STRATEGY};
 use super::spec::Spec;
 use crate::beam::BEAM_PARAMS;
 use crate::decode::readers;

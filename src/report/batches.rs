@@ -6,7 +6,7 @@ use super::document::{DocBlock, DocCell};
 use super::results::Results;
 use super::series::{Series, columns, lines, plain_lines};
 use super::tables::{number, with_interval};
-use crate::experiment::Cell;
+use crate::experiment::{Cell, SweepPoint};
 use crate::rows::SummaryRow;
 use crate::statistics::Sample;
 
@@ -60,8 +60,8 @@ fn numbers(results: &Results, cell: &Cell, row: &SummaryRow) -> Vec<DocCell> {
 /// of how many; `None` if the plan has no such cell.
 fn others(results: &Results, cell: &Cell) -> Option<(usize, usize)> {
     let same = |other: &&Cell| {
-        let alone = Cell { batch: 1, id: other.id.clone(), ..cell.clone() };
-        **other == alone && other.id != cell.id
+        let alone = SweepPoint { batch: 1, ..cell.point.clone() };
+        other.point == alone && other.control == cell.control && other.id != cell.id
     };
     let alone = results.plan.cells.iter().find(same)?;
     let place = |sample: &Sample| (sample.prompt.clone(), sample.repeat);

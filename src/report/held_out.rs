@@ -38,7 +38,7 @@ fn keys(cell: &Cell) -> CostKeys {
     let (drafter, verifier, length) = (&method.drafter, &method.verifier, &method.length);
     CostKeys {
         passes: drafter.clone(),
-        parts: format!("{drafter} {verifier} {length} {} {}", method.params, cell.goal()),
+        parts: format!("{drafter} {verifier} {length} {} {}", method.params, cell.goal_in_words()),
     }
 }
 

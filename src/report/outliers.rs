@@ -31,10 +31,10 @@ struct Far<'a> {
 impl Far<'_> {
     /// Whether both outliers are the same generation of plain decoding.
     fn is_same(&self, other: &Self) -> bool {
-        let key = |far: &Self| (far.outlier.prompt.to_owned(), far.cell.goal());
         self.outlier.side == Side::Plain
             && other.outlier.side == Side::Plain
-            && key(self) == key(other)
+            && self.outlier.prompt == other.outlier.prompt
+            && self.cell.goal() == other.cell.goal()
     }
 }
 

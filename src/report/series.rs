@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::document::DocCell;
 use super::results::Results;
 use super::tables::number;
-use crate::experiment::{Cell, Goal};
+use crate::experiment::Cell;
 use crate::registry::{Entry, class_with_word};
 use crate::rows::SummaryRow;
 use crate::sampling::SamplingParams;
@@ -117,7 +117,7 @@ pub(super) const KINDS: [&str; 3] = ["drafter", "verifier", "length"];
 pub(super) fn attributes(cell: &Cell) -> BTreeMap<String, String> {
     let kinds = [&cell.method.drafter, &cell.method.verifier, &cell.method.length];
     let kinds = KINDS.into_iter().zip(kinds).map(|(key, value)| (key.to_owned(), value.clone()));
-    let goal = cell.goal().settings().into_iter();
+    let goal = cell.goal_settings().into_iter();
     let goal = goal.map(|(key, value)| (key.to_owned(), value.to_string()));
     let params = cell.method.params.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
     let chat = cell.chat_arguments.words().map(|(key, value)| (key.to_owned(), value));
@@ -201,16 +201,16 @@ impl Names {
     /// The temperature, followed by the other settings that vary and the batch; or the beams of
     /// a search.
     pub(super) fn goal(&self, cell: &Cell) -> String {
-        let (sampling, batch) = match cell.goal() {
-            Goal { beam: Some(_), .. } => return cell.goal().to_string(),
-            Goal { sampling, batch, .. } => (sampling, batch),
-        };
+        if cell.beam.is_some() {
+            return cell.goal_in_words();
+        }
+        let sampling = cell.method.sampling;
         let mut name = format!("T = {}", sampling.temperature);
         for key in self.sampling.iter().filter(|key| **key != "temperature") {
             name += &format!(", {key} = {}", setting(&sampling, key));
         }
-        if batch > 1 {
-            name += &format!(", batch = {batch}");
+        if cell.batch > 1 {
+            name += &format!(", batch = {}", cell.batch);
         }
         if !cell.chat_arguments.is_empty() {
             name += &format!(", {}", cell.chat_arguments);

@@ -88,7 +88,7 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         num_speculative_tokens: (cell.method.num_speculative_tokens > 0)
             .then_some(cell.method.num_speculative_tokens),
         sampling: cell.method.sampling,
-        strategy: cell.goal().strategy().to_owned(),
+        strategy: cell.strategy().to_owned(),
         num_beams: cell.beam.map(|beam| beam.num_beams),
         length_penalty: cell.beam.map(|beam| beam.length_penalty),
         early_stopping: cell.beam.map(|beam| beam.early_stopping),

@@ -5,7 +5,7 @@ use super::document::DocBlock;
 use super::results::Results;
 use super::series::{Series, columns, lines, settings_but};
 use super::tables::{ends, number, with_interval};
-use crate::experiment::{Cell, Goal};
+use crate::experiment::Cell;
 use crate::rows::SummaryRow;
 use crate::statistics::{
     Interval, block_efficiency_ratio, branches, pair_by_prompt, speedup, speedup_interval,
@@ -106,7 +106,7 @@ pub(super) fn against_rejection(results: &Results, series: &[Series<'_>]) -> Vec
 }
 
 /// What two cells must share to be compared, in addition to the settings in [`drafts`].
-fn rest(cell: &Cell) -> (&str, &str, usize, Goal) {
+fn rest(cell: &Cell) -> impl PartialEq {
     (&cell.method.drafter, &cell.method.length, cell.method.num_speculative_tokens, cell.goal())
 }
 

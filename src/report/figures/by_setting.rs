@@ -231,7 +231,7 @@ fn panel(
 /// The numeric settings of a cell; the draft's temperature defaults to the target's, and to 0
 /// in beam search.
 fn numbers(cell: &Cell) -> BTreeMap<String, f64> {
-    let goal = cell.goal().settings().into_iter().map(|(key, value)| (key, value.number()));
+    let goal = cell.goal_settings().into_iter().map(|(key, value)| (key, value.number()));
     let temperature = if cell.beam.is_some() { 0.0 } else { cell.method.sampling.temperature };
     let draft = ("draft_temperature", Some(temperature));
     let own = cell.method.params.iter().map(|(key, value)| (key, value.number()));
