@@ -13,7 +13,7 @@ use crate::distribution::Token;
 use crate::model::{CacheDtype, Vocabulary, hex};
 
 /// A point of the sweep, as the plan lists it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Cell {
     /// Content hash of everything that may change tokens: models, engine, dtype, type of the
     /// KV cache, device, vocabulary, special tokens, sampling, beam search, chat arguments, drafter,
@@ -179,11 +179,13 @@ impl Plan {
         (0..first.len()).map(|at| root(&first, at)).collect()
     }
 
-    /// The cells that are run twice, each with its repetition.
-    pub fn controls(&self) -> Vec<(&Cell, &Cell)> {
-        let first = |again: &Cell| self.cells.iter().find(|c| !c.control && c.point == again.point);
-        let repeated = self.cells.iter().filter(|c| c.control);
-        repeated.filter_map(|again| Some((first(again)?, again))).collect()
+    /// The places of the cells that are run twice, each with that of its repetition.
+    pub fn controls(&self) -> Vec<[usize; 2]> {
+        let first = |again: &Cell| {
+            self.cells.iter().position(|cell| !cell.control && cell.point == again.point)
+        };
+        let repeated = self.cells.iter().enumerate().filter(|(_, cell)| cell.control);
+        repeated.filter_map(|(at, again)| Some([first(again)?, at])).collect()
     }
 
     /// The sets of arguments of the chat template, in the order of the cells.

@@ -1,23 +1,19 @@
 //! The draft length that stands for a series: the best one, and how stable that choice is.
 
-use super::loops::{is_looping, judged, judged_samples, pairs_of};
-use super::results::Results;
+use super::loops::{is_looping, judged, judged_pairs};
+use super::run::{CellView, Run};
 use super::series::Series;
 use super::validity::SpeedVerdict;
-use crate::experiment::Cell;
-use crate::rows::SummaryRow;
 use crate::statistics::{Contest, Interval, PairedTime, pair_by_prompt};
 
 /// The fastest cell of a series or, if the times give no verdict, that with the largest K.
 pub(super) struct BestCell<'a> {
-    pub(super) cell: &'a Cell,
-    /// Its row of `summary.csv`.
-    pub(super) row: &'a SummaryRow,
+    pub(super) cell: &'a CellView,
     /// Its times paired with the baseline's, one pair per prompt.
     pub(super) times: Vec<PairedTime>,
     /// Cells that were excluded because they finished fewer prompts than others, with the
     /// number of prompts they finished.
-    pub(super) left_out: Vec<(&'a Cell, usize)>,
+    pub(super) left_out: Vec<(&'a CellView, usize)>,
     /// The contest that it won, with its number there; `None` if its K is the largest.
     won: Option<(Contest<'a>, usize)>,
 }
@@ -32,42 +28,37 @@ impl BestCell<'_> {
 }
 
 /// The cell that stands for a series; `None` if no cell was timed.
-pub(super) fn best<'a>(
-    results: &'a Results,
-    series: &Series<'a>,
-    summary: &'a [SummaryRow],
-) -> Option<BestCell<'a>> {
+pub(super) fn best<'a>(run: &Run, series: &Series<'a>) -> Option<BestCell<'a>> {
     let mut contest = Contest::default();
     let mut entrants = Vec::new();
-    for cell in &series.cells {
-        let all = pair_by_prompt(results.baseline(cell), results.samples(&cell.id));
+    for &cell in &series.cells {
+        let all = pair_by_prompt(run.baseline(cell), &cell.samples);
         if !all.is_empty() {
             let times = all.values().copied().collect::<Vec<_>>();
-            let judged = pairs_of(results, cell, judged_samples(results, cell).into_iter());
+            let judged = judged_pairs(run, cell);
             // If every generation has a loop, there is no verdict, and K is the fastest on loops.
             contest.add(if judged.is_empty() { all } else { judged });
-            entrants.push((*cell, times));
+            entrants.push((cell, times));
         }
     }
     let verdicts = contest.decide()?;
     let left_out = verdicts.left_out.iter().map(|&i| (entrants[i].0, entrants[i].1.len()));
     let left_out = left_out.collect();
-    let valid = results.times().is_valid();
+    let valid = run.times.is_valid();
     // Cells are in order of increasing K.
     let longest = || (0..entrants.len()).rev().find(|i| !verdicts.left_out.contains(i));
     let entrant = if valid { verdicts.best } else { longest()? };
     let (cell, times) = entrants.swap_remove(entrant);
-    let row = summary.iter().find(|row| row.cell == cell.id)?;
     let won = valid.then_some((contest, entrant));
-    Some(BestCell { cell, row, times, left_out, won })
+    Some(BestCell { cell, times, left_out, won })
 }
 
 /// The verdict on a cell: on its generations without loops if plain decoding has too many.
-pub(super) fn verdict(results: &Results, row: &SummaryRow) -> SpeedVerdict {
-    let speedup = judged(row);
+pub(super) fn verdict(run: &Run, cell: &CellView) -> SpeedVerdict {
+    let speedup = judged(&cell.row);
     let interval = speedup.lo.zip(speedup.hi).map(|(lo, hi)| Interval { lo, hi });
-    match results.times().verdict(interval) {
-        SpeedVerdict::TooFewPrompts if is_looping(row) => SpeedVerdict::TooManyLoops,
+    match run.times.verdict(interval) {
+        SpeedVerdict::TooFewPrompts if is_looping(&cell.row) => SpeedVerdict::TooManyLoops,
         found => found,
     }
 }

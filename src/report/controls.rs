@@ -2,7 +2,7 @@
 //! chance or a disturbed machine, never an effect of the method.
 
 use super::document::DocBlock;
-use super::results::Results;
+use super::run::Run;
 use super::tables::{ends, number, with_interval};
 use crate::experiment::describe;
 use crate::statistics::{
@@ -21,9 +21,14 @@ pub(super) struct Control {
 }
 
 impl Control {
+    /// Whether its two runs differ by more than chance.
+    pub(super) fn differs(&self) -> bool {
+        self.test.differs()
+    }
+
     fn verdict(&self) -> &'static str {
         match self.test {
-            test if test.differs() => "DISTURBED",
+            _ if self.differs() => "DISTURBED",
             SignFlip { possible: true, .. } => "no difference",
             SignFlip { possible: false, .. } => "too few prompts to tell",
         }
@@ -31,9 +36,10 @@ impl Control {
 }
 
 /// Compares the two runs of every control cell that was timed.
-fn controls(results: &Results) -> Vec<Control> {
-    let both = results.plan.controls().into_iter().map(|(first, again)| {
-        (first, pair_by_prompt(results.samples(&first.id), results.samples(&again.id)))
+pub(super) fn controls_of(run: &Run) -> Vec<Control> {
+    let both = run.plan.controls().into_iter().map(|places| {
+        let [first, again] = places.map(|at| &run.cells[at]);
+        (first, pair_by_prompt(&first.samples, &again.samples))
     });
     let both = both.collect::<Vec<_>>();
     let times = both.iter().map(|(_, pairs)| pairs.values().copied().collect::<Vec<_>>());
@@ -49,22 +55,16 @@ fn controls(results: &Results) -> Vec<Control> {
     controls.collect()
 }
 
-/// The number of control cells whose two runs differ by more than chance.
-pub(super) fn differing(results: &Results) -> usize {
-    controls(results).iter().filter(|control| control.test.differs()).count()
-}
-
 /// The section with the table of all control cells; empty if there are none.
-pub(super) fn section(results: &Results) -> Vec<DocBlock> {
-    let rows = controls(results).into_iter().map(|control| {
+pub(super) fn section(run: &Run) -> Vec<DocBlock> {
+    let rows = run.controls.iter().map(|control| {
         let (lo, hi) = ends(control.interval);
-        let verdict = control.verdict();
         vec![
-            control.cell.into(),
+            control.cell.as_str().into(),
             with_interval(control.ratio, lo, hi, 3),
             number(Some(control.test.p), 4),
             number(Some(control.test.adjusted), 4),
-            verdict.into(),
+            control.verdict().into(),
         ]
     });
     let head = ["cell", "first ÷ second [95 %]:", "p:", "p after Holm:", "verdict"];

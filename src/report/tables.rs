@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::document::{DocCell, Tone};
+use super::run::CellView;
 use crate::output::write_whole;
 use crate::statistics::Interval;
 
@@ -19,7 +20,10 @@ pub fn headings<T: Serialize + Default>() -> Vec<String> {
 ///
 /// # Errors
 /// If the file cannot be written; the message names it.
-pub fn write_csv<T: Serialize + Default>(path: &Path, rows: &[T]) -> Result<()> {
+pub fn write_csv<'r, T: Serialize + Default + 'r>(
+    path: &Path,
+    rows: impl IntoIterator<Item = &'r T>,
+) -> Result<()> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(headings::<T>())?;
     for row in rows {
@@ -67,6 +71,20 @@ pub(super) fn with_interval(
         cell.text += &format!(" [{lo:.decimals$}, {hi:.decimals$}]");
     }
     cell
+}
+
+/// One row per cell: its names and what `rest` returns. Cells for which that is `None` are left out.
+pub(super) fn lines<'r>(
+    cells: impl IntoIterator<Item = &'r CellView>,
+    rest: impl Fn(&CellView) -> Option<Vec<DocCell>>,
+) -> Vec<Vec<DocCell>> {
+    let lines = cells.into_iter().map(|cell| Some([cell.line(), rest(cell)?].concat()));
+    lines.flatten().collect()
+}
+
+/// The heads of the columns of [`CellView::line`], and of those that follow.
+pub(super) fn columns<'h>(others: &[&'h str]) -> Vec<&'h str> {
+    [&["method", "sampling", "class", "K:"][..], others].concat()
 }
 
 /// What a comparison shows.

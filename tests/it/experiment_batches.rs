@@ -7,10 +7,11 @@ use std::sync::atomic::AtomicBool;
 use specdec::clock::VirtualCosts;
 use specdec::experiment::{Plan, read_plan};
 use specdec::model::{Role, load};
-use specdec::report::{load as load_results, report, summary};
+use specdec::report::{load as load_results, report};
 use specdec::rows::{BlockRow, GenerationRow, RoundRow, SummaryRow};
 
 use crate::experiment_support::{planned, rows, run_smoke};
+use crate::report::summary;
 
 const PROMPTS: [&str; 7] = ["a", "ab", "ba", "cab", "dd", "acb", "bd"];
 

@@ -213,7 +213,8 @@ fn a_control_repeats_the_baseline_and_the_first_method() {
     }
     let controls = plan.controls();
     assert_eq!(controls.len(), 4);
-    for (first, again) in controls {
+    for places in controls {
+        let [first, again] = places.map(|at| &plan.cells[at]);
         assert_ne!(first.id, again.id);
         assert_eq!(first.method, again.method);
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use specdec::experiment::Cell;
 use specdec::params::{Params, Value};
-use specdec::report::{load, report, series};
+use specdec::report::{load, report};
 use tempfile::TempDir;
 
 use crate::figures_support::Drawing;
@@ -268,7 +268,7 @@ fn method_names_mention_only_settings_that_differ() {
     let rows = imitate(3, run.clone(), change);
     let folder = written(&rows);
     let results = load(folder.path()).unwrap();
-    let names = series(&results).into_iter().map(|s| s.method).collect::<Vec<_>>();
+    let names = results.series().map(|s| s.first().name.clone()).collect::<Vec<_>>();
     assert_eq!(names[..3], ["model + rejection", "model + gumbel", "model_tree + gumbel"]);
     drawn(&rows);
     // The same method with and without a setting counts as two methods.
@@ -281,7 +281,7 @@ fn method_names_mention_only_settings_that_differ() {
     });
     let folder = written(&rows);
     let results = load(folder.path()).unwrap();
-    let names = series(&results).into_iter().map(|s| s.method).collect::<Vec<_>>();
+    let names = results.series().map(|s| s.first().name.clone()).collect::<Vec<_>>();
     assert_eq!(names[..2], ["model", "model, draft_temperature = 0.5"]);
 }
 

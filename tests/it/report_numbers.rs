@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use specdec::experiment::{Manifest, read_plan};
 use specdec::model::{Role, load as load_model};
-use specdec::report::{load, report, summary};
+use specdec::report::{load, report};
 use specdec::rows::{GenerationRow, PassCost, PositionRow, Recalibration, SummaryRow};
 
 use crate::experiment_support::{rows, run_smoke};
 use crate::figures::imitate;
-use crate::report::{reported, written};
+use crate::report::{reported, summary, written};
 use crate::report_verdicts::{line, stretch};
 use crate::synthetic::{Rows, Synthetic};
 
