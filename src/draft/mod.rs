@@ -25,7 +25,7 @@ pub use model::ModelDrafter;
 #[cfg(feature = "harness")]
 pub(crate) use model_tree::parse_tree;
 pub(crate) use model_tree::{AUTO, SIBLINGS};
-pub use none::NoDraft;
+pub use none::{NoDraft, PLAIN, is_plain};
 pub use passes::{PassDesk, Pausing, WantedPass, make_passes};
 pub use prompt_lookup::PromptLookup;
 pub use tools::{ReadText, Texts, Tools};
