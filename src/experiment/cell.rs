@@ -211,11 +211,6 @@ impl Plan {
     pub fn prompts_of(&self, cell: &Cell) -> usize {
         self.prompts.len() / cell.batch * cell.batch
     }
-
-    /// The baseline with the same goal as `cell`.
-    pub fn baseline_of(&self, cell: &Cell) -> Option<&Cell> {
-        self.cells.iter().find(|c| c.is_baseline() && c.goal() == cell.goal())
-    }
 }
 
 /// A cell in words, for messages and progress.

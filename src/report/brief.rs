@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use super::best::{best, verdict};
 use super::loops::{LoopShares, any_looping, loop_free_cell};
 use super::run::Run;
 use super::series::Series;
@@ -68,7 +67,7 @@ impl Brief {
             "verdict",
         ];
         let row = |series: Series<'_>| {
-            let cell = best(run, &series)?.cell;
+            let cell = series.best()?;
             let row = &cell.row;
             let k = row.num_speculative_tokens.map_or_else(String::new, |k| k.to_string());
             Some([
@@ -79,7 +78,7 @@ impl Brief {
                 with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2).to_string(),
                 if loops { loop_free_cell(row).to_string() } else { String::new() },
                 number(row.acceptance_rate, 3).to_string(),
-                verdict(run, cell).words().split(':').next().unwrap_or_default().to_owned(),
+                cell.verdict.words().split(':').next().unwrap_or_default().to_owned(),
             ])
         };
         let warnings = all.iter().map(|warning| shown::line(warning)).collect();

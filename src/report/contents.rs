@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::best::{best, verdict};
+use super::best::SeriesContest;
 use super::document::{DocBlock, DocCell, DocFigure, external, ours, strong};
 use super::loops::{LoopShares, any_looping, judged_samples, loop_free_cell, pairs_of};
 use super::run::Run;
@@ -16,7 +16,7 @@ use crate::experiment::PlannedModel;
 use crate::model::{CacheDtype, Vocabulary};
 use crate::rows::SummaryRow;
 use crate::shown::count;
-use crate::statistics::{MIN_PROMPTS, RESAMPLES, acceptance, deciles, speedup};
+use crate::statistics::{MIN_PROMPTS, RESAMPLES, acceptance, deciles, pair_by_prompt, speedup};
 
 /// The head of the column of the speedups without loops.
 const WITHOUT_LOOPS: &str = "without loops [95 %]:";
@@ -137,21 +137,22 @@ fn best_lengths(run: &Run) -> Vec<DocBlock> {
     head.extend(["predicted:", "best in resamples:", "against plain decoding"]);
     let mut left_out = Vec::new();
     let rows = run.series().filter_map(|series| {
-        let best = best(run, &series)?;
-        let (cell, row) = (best.cell, &best.cell.row);
-        let few = best.left_out.iter().map(|(cell, prompts)| {
+        let (cell, contest) = (series.best()?, SeriesContest::of(run, &series)?);
+        let row = &cell.row;
+        let of = pair_by_prompt(run.baseline(cell), &cell.samples).len();
+        let few = contest.left_out().map(|(cell, prompts)| {
             let k = cell.method.num_speculative_tokens;
-            let of = best.times.len();
             format!("{}, {}, K = {k} ({prompts} of {of} prompts)", cell.name, cell.sampling)
         });
         left_out.extend(few);
+        let wins = times.is_valid().then(|| contest.wins()).flatten();
         let mut line = cell.line();
         line.push(with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2));
         line.extend(loops.then(|| loop_free_cell(row)));
         line.extend([
             number(row.predicted_speedup, 2),
-            best.wins().map_or_else(|| number(None, 0), |wins| DocCell::percent(wins, 0)),
-            verdict_cell(verdict(run, cell).words()),
+            wins.map_or_else(|| number(None, 0), |wins| DocCell::percent(wins, 0)),
+            verdict_cell(cell.verdict.words()),
         ]);
         Some(line)
     });
@@ -322,7 +323,7 @@ fn categories(run: &Run) -> Vec<DocBlock> {
     let head = names.iter().map(|name| format!("{name}: τ, speedup:")).collect::<Vec<_>>();
     let head = columns(&head.iter().map(String::as_str).collect::<Vec<_>>());
     let table = run.series().filter_map(|series| {
-        let cell = best(run, &series)?.cell;
+        let cell = series.best()?;
         let samples = judged_samples(run, cell);
         let mut line = cell.line();
         line.extend(names.iter().map(|name| {
@@ -354,10 +355,11 @@ fn spread(run: &Run) -> Vec<DocBlock> {
         "prompts below 1:",
     ]);
     let table = run.series().filter_map(|series| {
-        let best = best(run, &series)?;
-        let own = best.times.iter().filter_map(|t| speedup([t])).collect::<Vec<_>>();
+        let cell = series.best()?;
+        let times = pair_by_prompt(run.baseline(cell), &cell.samples);
+        let own = times.values().filter_map(|pair| speedup([pair])).collect::<Vec<_>>();
         let cuts = deciles(&own)?;
-        let mut line = best.cell.line();
+        let mut line = cell.line();
         line.push(own.len().into());
         line.extend([0, 1, 5, 9, 10].map(|i| number(Some(cuts[i]), 2)));
         line.push(own.iter().filter(|x| **x < 1.0).count().into());

@@ -6,8 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::document::DocCell;
 use super::run::{CellView, Run};
 use super::tables::{number, with_interval};
+use super::validity::{SpeedVerdict, TimesValidity};
 use crate::rows::SummaryRow;
-use crate::statistics::{MOST_LOOPED, PairedTime, Sample, loop_share, pair_samples, timed};
+use crate::statistics::{
+    Interval, MOST_LOOPED, PairedTime, Sample, loop_share, pair_samples, timed,
+};
 
 /// A speedup with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -24,6 +27,16 @@ pub(super) fn judged(row: &SummaryRow) -> JudgedSpeedup {
         false => [row.speedup, row.speedup_lo, row.speedup_hi],
     };
     JudgedSpeedup { value, lo, hi }
+}
+
+/// The verdict on a cell by these times.
+pub(super) fn verdict(times: &TimesValidity, row: &SummaryRow) -> SpeedVerdict {
+    let speedup = judged(row);
+    let interval = speedup.lo.zip(speedup.hi).map(|(lo, hi)| Interval { lo, hi });
+    match times.verdict(interval) {
+        SpeedVerdict::TooFewPrompts if is_looping(row) => SpeedVerdict::TooManyLoops,
+        found => found,
+    }
 }
 
 /// The speedup without loops; a dash where it is not needed.

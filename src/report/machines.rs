@@ -6,7 +6,6 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::best::best;
 use super::document::{DocBlock, DocCell, external, ours};
 use super::run::{CellView, Run};
 use super::series::Series;
@@ -139,7 +138,7 @@ pub(super) fn section(run: &Run) -> Vec<DocBlock> {
     let head = ["machine", "processor", "cores, worker threads", "blocks:", "disturbed:"];
     let listed = DocBlock::table(&head, machines.iter().map(machine).collect());
     let row = |series: Series<'_>| {
-        let cell = best(run, &series)?.cell;
+        let cell = series.best()?;
         let found = between(run, &machines, cell)?;
         let (lo, hi) = ends(found.expected.map(|expected| expected.interval));
         let rest = vec![

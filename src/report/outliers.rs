@@ -31,7 +31,7 @@ impl Far<'_> {
         self.outlier.side == Side::Plain
             && other.outlier.side == Side::Plain
             && self.outlier.prompt == other.outlier.prompt
-            && self.cell.goal() == other.cell.goal()
+            && self.cell.baseline == other.cell.baseline
     }
 }
 

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use super::accounts::BlockAccount;
+use super::best::SeriesContest;
 use super::controls::{Control, controls_of};
 use super::document::DocCell;
 use super::held_out::predictions;
+use super::loops::verdict;
 use super::reached::Reached;
 use super::series::{Series, grouped};
 use super::summary::{summary, survival};
 use super::tables::number;
-use super::validity::{InvalidTimes, TimesValidity};
+use super::validity::{InvalidTimes, SpeedVerdict, TimesValidity};
 use crate::experiment::{Cell, Manifest, Plan, RunSession};
 use crate::registry::class_with_word;
 use crate::rows::{BlockRow, DivergenceRow, FailureRow, SummaryRow, SurvivalRow};
@@ -68,6 +70,11 @@ pub struct CellView {
     pub row: SummaryRow,
     /// Its rows of `survival.csv`.
     pub survival: Vec<SurvivalRow>,
+    /// Whether it is faster than plain decoding: on its generations without loops if plain decoding
+    /// has too many.
+    pub verdict: SpeedVerdict,
+    /// Whether it stands for its series.
+    pub best: bool,
     /// The speedup that the costs of other prompts predict.
     pub(super) held_out: Option<HeldOutSpeedup>,
     /// The place of the plain decoding with its goal.
@@ -108,7 +115,15 @@ impl Run {
         let rows = summary(&run);
         for (cell, row) in run.cells.iter_mut().zip(rows) {
             cell.survival = if cell.series.is_some() { survival(cell) } else { Vec::new() };
+            cell.verdict = verdict(&run.times, &row);
             cell.row = row;
+        }
+        let chosen = run.series().map(|series| {
+            let contest = SeriesContest::of(&run, &series)?;
+            if run.times.is_valid() { Some(contest.fastest()) } else { contest.longest() }
+        });
+        for (best, places) in chosen.collect::<Vec<_>>().into_iter().zip(&run.series) {
+            best.into_iter().for_each(|best| run.cells[places[best]].best = true);
         }
         run
     }

@@ -21,6 +21,12 @@ impl<'a> Series<'a> {
         self.cells[0]
     }
 
+    /// The cell that stands for the series: the fastest or, if the times give no verdict, that with
+    /// the largest K; `None` if no cell was timed.
+    pub fn best(&self) -> Option<&'a CellView> {
+        self.cells.iter().copied().find(|cell| cell.best)
+    }
+
     /// The cell with the longest draft length among those that have samples.
     pub fn longest(&self) -> Option<&'a CellView> {
         self.cells.iter().rev().copied().find(|cell| !cell.samples.is_empty())

@@ -1,6 +1,5 @@
 //! Warnings about a run that affect how its numbers may be read.
 
-use super::best::verdict;
 use super::run::{CellView, Run};
 use super::summary::ELSEWHERE;
 use super::validity::{SpeedVerdict, worst_cause};
@@ -191,7 +190,7 @@ fn cells(run: &Run, found: &mut Vec<String>) {
         ));
     }
     let timed = run.cells.iter().filter(|cell| !cell.control && cell.row.speedup.is_some());
-    let slower = |cell: &&CellView| verdict(run, cell) == SpeedVerdict::Slower;
+    let slower = |cell: &&CellView| cell.verdict == SpeedVerdict::Slower;
     let slower = timed.clone().filter(slower).count();
     if slower > 0 {
         found.push(format!("{slower} of {} cells are slower than plain decoding.", timed.count()));

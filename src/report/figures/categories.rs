@@ -6,7 +6,6 @@ use super::data::Data;
 use super::facets::even;
 use super::table;
 use crate::plot::{Axis, Column, Even, MOST_PANELS, Page, PlotValue};
-use crate::report::best::best;
 use crate::report::loops::{judged_samples, pairs_of};
 use crate::report::run::CellView;
 use crate::statistics::{speedup, speedup_interval};
@@ -17,8 +16,7 @@ const ABREAST: usize = 4;
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let mut notes = Vec::new();
     let categories = largest(&data.run.categories(), &mut notes);
-    let best = data.run.series().filter_map(|series| Some(best(data.run, &series)?.cell));
-    let mut entries = best.collect::<Vec<_>>();
+    let mut entries = data.run.series().filter_map(|series| series.best()).collect::<Vec<_>>();
     if categories.len() < 2 || data.methods().len() < 2 {
         return None;
     }

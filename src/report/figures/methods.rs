@@ -4,8 +4,7 @@ use super::data::{CURVE, Data, timed};
 use super::facets::even;
 use super::table;
 use crate::plot::{Axis, Column, Even, LegendEntry, LegendSample, Page, PlotValue};
-use crate::report::best::best;
-use crate::report::run::{CellView, Run};
+use crate::report::run::CellView;
 use crate::report::series::Series;
 use crate::rows::SummaryRow;
 
@@ -51,8 +50,7 @@ pub(super) const SPEEDUP: Metric = Metric {
 };
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
-    let mut entries =
-        data.run.series().flat_map(|series| cells(data.run, &series)).collect::<Vec<_>>();
+    let mut entries = data.run.series().flat_map(|series| cells(&series)).collect::<Vec<_>>();
     if entries.len() < 2 {
         return None;
     }
@@ -74,10 +72,10 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
 }
 
 /// All timed cells of a series or, if it has enough for a curve, only the one that stands for it.
-fn cells<'a>(run: &Run, series: &Series<'a>) -> Vec<&'a CellView> {
+fn cells<'a>(series: &Series<'a>) -> Vec<&'a CellView> {
     let timed = timed(series);
-    match best(run, series).filter(|_| timed.len() >= CURVE) {
-        Some(best) => vec![best.cell],
+    match series.best().filter(|_| timed.len() >= CURVE) {
+        Some(best) => vec![best],
         None => timed,
     }
 }

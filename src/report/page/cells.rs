@@ -14,20 +14,24 @@ use crate::shown;
 pub(super) struct PageCells<'a> {
     /// Those with a method, series by series.
     drafted: Vec<&'a CellView>,
-    /// The baselines by their sampling settings.
-    baselines: BTreeMap<&'a str, &'a str>,
+    /// The cell that stands for a sampling setting and a method; without one, for plain decoding.
+    named: BTreeMap<(&'a str, Option<&'a str>), &'a str>,
 }
 
 impl<'a> PageCells<'a> {
     pub(super) fn new(run: &'a Run) -> Self {
-        let baselines = run.baselines().map(|cell| (&*cell.sampling, &*cell.id));
-        Self { drafted: run.drafted().collect(), baselines: baselines.collect() }
+        let named = |cell: &'a CellView| {
+            let method = (!cell.is_baseline()).then_some(&*cell.name);
+            ((&*cell.sampling, method), &*cell.id)
+        };
+        let cells = run.baselines().chain(run.series().map(|series| series.first()));
+        Self { drafted: run.drafted().collect(), named: cells.map(named).collect() }
     }
 
     /// Drafter, verifier and sampling setting by cell; a baseline has only the last.
     pub(super) fn json(&self) -> Value {
         let mut cells = Map::new();
-        for (sampling, cell) in &self.baselines {
+        for ((sampling, _), cell) in &self.named {
             cells.insert((*cell).to_owned(), json!({ "sampling": shown::lines(sampling) }));
         }
         for cell in &self.drafted {
@@ -50,10 +54,8 @@ impl<'a> PageCells<'a> {
         };
         let sampling = named(&["sampling", "search", "plain decoding"])?;
         let method = named(&["method"]);
-        let fits =
-            |cell: &&&CellView| cell.sampling == sampling && method.as_ref() == Some(&cell.name);
-        let found = self.drafted.iter().find(fits).map(|cell| cell.id.as_str());
-        found.or_else(|| self.baselines.get(&*sampling).copied())
+        let found = self.named.get(&(&*sampling, method.as_deref()));
+        found.or_else(|| self.named.get(&(&*sampling, None))).copied()
     }
 
     /// The bar with the filters and the switch between light and dark.

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::exactness::certified;
 use crate::registry::class_with_word;
-use crate::report::best::{best, verdict};
 use crate::report::document::{DocCell, Tone};
 use crate::report::loops::{is_looping, judged};
 use crate::report::run::{CellView, Run};
@@ -24,7 +23,7 @@ struct PageVerdict {
 }
 
 pub(super) fn print(run: &Run) -> String {
-    let bests = run.series().filter_map(|series| Some(best(run, &series)?.cell));
+    let bests = run.series().filter_map(|series| series.best());
     let bests = bests.collect::<Vec<_>>();
     let all = [exact(run), sure(run), faster(run, &bests), forecast(run, &bests), disturbed(run)];
     let tile = |PageVerdict { question, answer, tone, details }: &PageVerdict| {
@@ -127,7 +126,7 @@ fn faster(run: &Run, bests: &[&CellView]) -> PageVerdict {
     };
     let (row, judged) = (&own.row, judged(&own.row));
     let ratio = number(judged.value, 2);
-    let (answer, tone) = match verdict(run, own) {
+    let (answer, tone) = match own.verdict {
         SpeedVerdict::Disturbed => ("Withheld: disturbed".to_owned(), Tone::Bad),
         SpeedVerdict::Set => ("Not measured: times are set".to_owned(), Tone::Plain),
         SpeedVerdict::Faster => (format!("Yes: {ratio} ×"), Tone::Good),
@@ -149,7 +148,7 @@ fn faster(run: &Run, bests: &[&CellView]) -> PageVerdict {
     };
     let k = row.num_speculative_tokens.map_or_else(String::new, |k| format!(", best K = {k}"));
     let best = format!("{}, {}{k}: {interval}{of}.", own.name, own.sampling);
-    let of = |wanted| bests.iter().filter(|cell| verdict(run, cell) == wanted).count();
+    let of = |wanted| bests.iter().filter(|cell| cell.verdict == wanted).count();
     let lines = format!(
         "At their best K, {} of {} lines are faster than plain decoding and {} slower.",
         of(SpeedVerdict::Faster),
