@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 
+use super::axes::BATCH;
 use super::cell::{Cell, FORMAT, Plan, PlannedModel, short_hash};
 use super::cells::cells;
 use super::choice::{Chosen, Room};
 use super::draw::choose;
 use super::keys::{MAX_TOKENS, REPEATS, WARMUP};
 use super::material::Material;
-use super::point::BATCH;
 use super::prompts::{self, Prompt};
 use super::spec::Spec;
 use super::turns::Script;

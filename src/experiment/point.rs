@@ -6,31 +6,11 @@ use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::arguments::ChatArguments;
-use super::axes::Axes;
+use super::axes::{Axes, BATCH, BEAM, SAMPLING, STRATEGY};
 use crate::beam::{BEAM_PARAMS, BeamSettings, drafting};
 use crate::decode::{MethodSpec, NUM_SPECULATIVE_TOKENS, PLAIN, class_of};
-use crate::params::{Param, Value};
+use crate::params::Value;
 use crate::sampling::SamplingParams;
-
-/// Texts are drawn token by token.
-pub(super) const SAMPLING: &str = "sampling";
-
-/// Texts are found by beam search.
-pub(super) const BEAM: &str = "beam";
-
-pub(super) const STRATEGY: Param = Param::choice(
-    "strategy",
-    SAMPLING,
-    &[SAMPLING, BEAM],
-    "how texts are made ([strategies.md](strategies.md)); beam search reads no settings of sampling",
-);
-
-pub(super) const BATCH: Param = Param::count(
-    "batch",
-    1,
-    1..=256,
-    "texts that are decoded together and share passes ([batches.md](batches.md)); a beam search takes one",
-);
 
 /// A point of a sweep: a method, and the goal of its texts, which are either drawn token by token
 /// from a distribution or the best that a beam search finds.

@@ -11,9 +11,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
 
 use super::arguments::ChatArguments;
-use super::axes::{Axes, SweepAxis, axes, axis};
+use super::axes::{Axes, BEAM, SAMPLING, STRATEGY, SweepAxis, axes, axis};
 use super::keys::{KEYS, day, fill_in, top_key, unknown};
-use super::point::{BEAM, SAMPLING, STRATEGY};
 use super::spec::Spec;
 use crate::beam::BEAM_PARAMS;
 use crate::decode::readers;

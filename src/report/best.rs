@@ -1,9 +1,15 @@
 //! The draft length that stands for a series: the best one, and how stable that choice is.
 
 use super::loops::judged_pairs;
-use super::run::{CellView, Run};
-use super::series::Series;
+use super::run::{CellView, Run, Series};
 use crate::statistics::{Contest, Verdicts, pair_by_prompt};
+
+/// The place in a series of the cell that stands for it: the fastest or, if the times give no
+/// verdict, that with the largest K. `None` if no cell was timed.
+pub(super) fn best(run: &Run, series: &Series<'_>) -> Option<usize> {
+    let contest = SeriesContest::of(run, series)?;
+    if run.times.is_valid() { Some(contest.fastest()) } else { contest.longest() }
+}
 
 /// The timed cells of a series as entrants of a contest.
 pub(super) struct SeriesContest<'a> {
@@ -31,12 +37,12 @@ impl<'a> SeriesContest<'a> {
     }
 
     /// The place of the fastest cell.
-    pub(super) fn fastest(&self) -> usize {
+    fn fastest(&self) -> usize {
         self.entrants[self.verdicts.best].0
     }
 
     /// The place of the cell with the largest K.
-    pub(super) fn longest(&self) -> Option<usize> {
+    fn longest(&self) -> Option<usize> {
         let mut entrants = (0..self.entrants.len()).rev();
         entrants.find(|at| !self.verdicts.left_out.contains(at)).map(|at| self.entrants[at].0)
     }

@@ -4,8 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::loops::{LoopShares, any_looping, loop_free_cell};
-use super::run::Run;
-use super::series::Series;
+use super::run::{Run, Series};
 use super::tables::{number, with_interval};
 use super::warnings;
 use crate::plot::broken;

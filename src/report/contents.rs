@@ -30,7 +30,7 @@ type Section = fn(&Run) -> Vec<DocBlock>;
 /// The sections before the figures.
 const FIRST: &[Section] = &[best_lengths, contrasts::section, checks, machines::section];
 
-/// The sections behind the figures.
+/// The sections after the figures.
 const OTHERS: &[Section] = &[
     cells,
     batches::section,

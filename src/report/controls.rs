@@ -11,7 +11,7 @@ use crate::statistics::{
 
 /// Two runs of one cell.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Control {
+struct Control {
     /// The cell in words.
     cell: String,
     /// Time per token of the first run ÷ that of the second.
@@ -21,14 +21,9 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Whether its two runs differ by more than chance.
-    pub(super) fn differs(&self) -> bool {
-        self.test.differs()
-    }
-
     fn verdict(&self) -> &'static str {
         match self.test {
-            _ if self.differs() => "DISTURBED",
+            test if test.differs() => "DISTURBED",
             SignFlip { possible: true, .. } => "no difference",
             SignFlip { possible: false, .. } => "too few prompts to tell",
         }
@@ -36,7 +31,7 @@ impl Control {
 }
 
 /// Compares the two runs of every control cell that was timed.
-pub(super) fn controls_of(run: &Run) -> Vec<Control> {
+fn controls(run: &Run) -> Vec<Control> {
     let both = run.plan.controls().into_iter().map(|places| {
         let [first, again] = places.map(|at| &run.cells[at]);
         (first, pair_by_prompt(&first.samples, &again.samples))
@@ -55,16 +50,21 @@ pub(super) fn controls_of(run: &Run) -> Vec<Control> {
     controls.collect()
 }
 
+/// The number of control cells whose two runs differ by more than chance.
+pub(super) fn differing(run: &Run) -> usize {
+    controls(run).iter().filter(|control| control.test.differs()).count()
+}
+
 /// The section with the table of all control cells; empty if there are none.
 pub(super) fn section(run: &Run) -> Vec<DocBlock> {
-    let rows = run.controls.iter().map(|control| {
-        let (lo, hi) = ends(control.interval);
+    let rows = controls(run).into_iter().map(|control| {
+        let ((lo, hi), verdict) = (ends(control.interval), control.verdict());
         vec![
-            control.cell.as_str().into(),
+            control.cell.into(),
             with_interval(control.ratio, lo, hi, 3),
             number(Some(control.test.p), 4),
             number(Some(control.test.adjusted), 4),
-            control.verdict().into(),
+            verdict.into(),
         ]
     });
     let head = ["cell", "first ÷ second [95 %]:", "p:", "p after Holm:", "verdict"];

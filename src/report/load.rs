@@ -6,11 +6,19 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use super::accounts::{Accounts, BlockAccount};
+use super::best::best;
 use super::check::misfits;
+use super::controls::differing;
+use super::held_out::predictions;
+use super::loops::verdict;
 use super::run::Run;
+use super::series::grouped;
+use super::summary::{summary, survival};
+use super::validity::TimesValidity;
 use crate::experiment::blocks::Places;
-use crate::experiment::{Manifest, read_plan};
+use crate::experiment::{Manifest, Plan, read_plan};
 use crate::rows::{BlockDigest, BlockRow, Raw};
+use crate::statistics::Sample;
 
 /// Reads a results folder. Leaves out, with a note, a last line that was torn by a crash,
 /// blocks that are not listed as done, and blocks whose rows are not those that were
@@ -58,7 +66,7 @@ pub fn load(folder: &Path) -> Result<Run> {
     }
     // Not needed while the samples move.
     drop(raw);
-    Ok(Run::of(plan, manifest, blocks, accounts, notes))
+    Ok(built(plan, manifest, blocks, accounts, notes))
 }
 
 /// Refuses a path that is no folder.
@@ -95,4 +103,79 @@ fn whole_blocks(
         }
     }
     Ok(whole)
+}
+
+/// The run of a plan of which these blocks are done; `accounts` has what is known of each.
+fn built(
+    plan: Plan,
+    manifest: Manifest,
+    blocks: Vec<BlockRow>,
+    accounts: Vec<BlockAccount>,
+    notes: Vec<String>,
+) -> Run {
+    let (cells, series) = grouped(&plan);
+    let session = most_common(&manifest.groups(), &blocks);
+    let times = TimesValidity::default();
+    let mut run =
+        Run { plan, manifest, blocks, cells, times, notes, session, differing: 0, series };
+    run.times = run.validity();
+    deal(&mut run, accounts);
+    run.differing = differing(&run);
+    run.times = run.validity();
+    for (cell, found) in predictions(&run) {
+        run.cells[cell].held_out = Some(found);
+    }
+    let rows = summary(&run);
+    for (cell, row) in run.cells.iter_mut().zip(rows) {
+        cell.survival = if cell.series.is_some() { survival(cell) } else { Vec::new() };
+        cell.verdict = verdict(&run.times, &row);
+        cell.row = row;
+    }
+    let best = run.series().map(|series| best(&run, &series)).collect::<Vec<_>>();
+    for (best, places) in best.into_iter().zip(&run.series) {
+        best.into_iter().for_each(|best| run.cells[places[best]].best = true);
+    }
+    run
+}
+
+/// Gives every cell what the blocks have of it, and decides which times count.
+fn deal(run: &mut Run, accounts: Vec<BlockAccount>) {
+    let groups = run.manifest.groups();
+    // If most blocks were disturbed, dropping them would leave too few: all times count,
+    // and no verdict is given.
+    let all = run.is_disturbed();
+    // A list that grows exists next to its copy for a moment; together they are most of the memory.
+    let mut sizes = vec![0; run.cells.len()];
+    accounts.iter().flat_map(|own| &own.samples).for_each(|(cell, _)| sizes[*cell] += 1);
+    for (cell, size) in run.cells.iter_mut().zip(sizes) {
+        cell.samples = Vec::with_capacity(size);
+        cell.groups = Vec::with_capacity(size);
+    }
+    for (block, account) in run.blocks.iter().zip(accounts) {
+        let group = (all || !block.disturbed).then_some(groups[block.session]);
+        let timed = group == Some(run.session);
+        for (cell, sample) in account.samples {
+            run.cells[cell].groups.push(group);
+            run.cells[cell].samples.push(Sample { timed, ..sample });
+        }
+        for (cell, reached) in account.reached {
+            run.cells[cell].reached.extend(&reached);
+        }
+        for (cell, row) in account.failures {
+            run.cells[cell].failures.push(row);
+        }
+        for (cell, row) in account.divergences {
+            run.cells[cell].divergences.push(row);
+        }
+    }
+}
+
+/// The group of comparable sessions with the most undisturbed blocks; the earliest if
+/// several have equally many.
+fn most_common(groups: &[usize], blocks: &[BlockRow]) -> usize {
+    let count = |group: usize| {
+        let own = blocks.iter().filter(|block| groups[block.session] == group);
+        own.filter(|block| !block.disturbed).count()
+    };
+    groups.iter().copied().rev().max_by_key(|&group| count(group)).unwrap_or(0)
 }

@@ -7,8 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::document::{DocBlock, DocCell, external, ours};
-use super::run::{CellView, Run};
-use super::series::Series;
+use super::run::{CellView, Run, Series};
 use super::tables::{columns, ends, number, with_interval, write_csv};
 use crate::rows::{BetweenRow, MachineRow};
 use crate::shown::count;

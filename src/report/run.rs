@@ -3,19 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-use super::accounts::BlockAccount;
-use super::best::SeriesContest;
-use super::controls::{Control, controls_of};
-use super::document::DocCell;
-use super::held_out::predictions;
-use super::loops::verdict;
 use super::reached::Reached;
-use super::series::{Series, grouped};
-use super::summary::{summary, survival};
-use super::tables::number;
 use super::validity::{InvalidTimes, SpeedVerdict, TimesValidity};
 use crate::experiment::{Cell, Manifest, Plan, RunSession};
-use crate::registry::class_with_word;
 use crate::rows::{BlockRow, DivergenceRow, FailureRow, SummaryRow, SurvivalRow};
 use crate::statistics::{HeldOutSpeedup, Sample, behind_end_share};
 
@@ -38,10 +28,10 @@ pub struct Run {
     /// The index of the session whose times count, and with it those of comparable sessions: the
     /// number of their group.
     pub(super) session: usize,
-    /// The cells that ran twice and were timed.
-    pub(super) controls: Vec<Control>,
+    /// The number of control cells whose two runs differ by more than chance.
+    pub(super) differing: usize,
     /// The places of the cells of each series, in order of increasing K.
-    series: Vec<Vec<usize>>,
+    pub(super) series: Vec<Vec<usize>>,
 }
 
 /// A cell of a run. It has the fields of its [`Cell`], too.
@@ -92,75 +82,6 @@ impl Deref for CellView {
 }
 
 impl Run {
-    /// The run of a plan of which these blocks are done; `accounts` has what is known of each.
-    pub(super) fn of(
-        plan: Plan,
-        manifest: Manifest,
-        blocks: Vec<BlockRow>,
-        accounts: Vec<BlockAccount>,
-        notes: Vec<String>,
-    ) -> Self {
-        let (cells, series) = grouped(&plan);
-        let times = TimesValidity::of_run(&plan, &blocks, &[]);
-        let session = most_common(&manifest.groups(), &blocks);
-        let controls = Vec::new();
-        let mut run =
-            Self { plan, manifest, blocks, cells, times, notes, session, controls, series };
-        run.add(accounts);
-        run.controls = controls_of(&run);
-        run.times = TimesValidity::of_run(&run.plan, &run.blocks, &run.controls);
-        for (cell, found) in predictions(&run) {
-            run.cells[cell].held_out = Some(found);
-        }
-        let rows = summary(&run);
-        for (cell, row) in run.cells.iter_mut().zip(rows) {
-            cell.survival = if cell.series.is_some() { survival(cell) } else { Vec::new() };
-            cell.verdict = verdict(&run.times, &row);
-            cell.row = row;
-        }
-        let chosen = run.series().map(|series| {
-            let contest = SeriesContest::of(&run, &series)?;
-            if run.times.is_valid() { Some(contest.fastest()) } else { contest.longest() }
-        });
-        for (best, places) in chosen.collect::<Vec<_>>().into_iter().zip(&run.series) {
-            best.into_iter().for_each(|best| run.cells[places[best]].best = true);
-        }
-        run
-    }
-
-    /// Gives every cell what the blocks have of it, and decides which times count.
-    fn add(&mut self, accounts: Vec<BlockAccount>) {
-        let groups = self.manifest.groups();
-        // If most blocks were disturbed, dropping them would leave too few: all times count,
-        // and no verdict is given.
-        let all = self.is_disturbed();
-        // A list that grows exists next to its copy for a moment; together they are most of the
-        // memory.
-        let mut sizes = vec![0; self.cells.len()];
-        accounts.iter().flat_map(|own| &own.samples).for_each(|(cell, _)| sizes[*cell] += 1);
-        for (cell, size) in self.cells.iter_mut().zip(sizes) {
-            cell.samples = Vec::with_capacity(size);
-            cell.groups = Vec::with_capacity(size);
-        }
-        for (block, account) in self.blocks.iter().zip(accounts) {
-            let group = (all || !block.disturbed).then_some(groups[block.session]);
-            let timed = group == Some(self.session);
-            for (cell, sample) in account.samples {
-                self.cells[cell].groups.push(group);
-                self.cells[cell].samples.push(Sample { timed, ..sample });
-            }
-            for (cell, reached) in account.reached {
-                self.cells[cell].reached.extend(&reached);
-            }
-            for (cell, row) in account.failures {
-                self.cells[cell].failures.push(row);
-            }
-            for (cell, row) in account.divergences {
-                self.cells[cell].divergences.push(row);
-            }
-        }
-    }
-
     /// All series, in the order of the plan.
     pub fn series(&self) -> impl Iterator<Item = Series<'_>> {
         self.series.iter().filter_map(|places| self.series_of(&self.cells[places[0]]))
@@ -222,34 +143,49 @@ impl Run {
         self.blocks.iter().filter(|block| block.disturbed).count()
     }
 
+    /// What took most time from the most disturbed block, in words.
+    pub(super) fn worst_cause(&self) -> &'static str {
+        let lost = self.blocks.iter().map(BlockRow::disturbance);
+        lost.max_by(|a, b| a.share().total_cmp(&b.share())).unwrap_or_default().cause()
+    }
+
+    /// What [`Self::times`] are.
+    pub(super) fn validity(&self) -> TimesValidity {
+        let set = (self.plan.clock == "virtual").then_some(InvalidTimes::Set);
+        let (disturbed, all) = (self.disturbed_blocks(), self.blocks.len());
+        let blocks = TimesValidity::of_blocks(disturbed, all, self.worst_cause());
+        let controls = (self.differing > 0).then_some(InvalidTimes::ControlsDiffer(self.differing));
+        TimesValidity { reasons: set.into_iter().chain(blocks.reasons).chain(controls).collect() }
+    }
+
     /// Whether too many blocks were disturbed for a verdict. All times are kept then.
     pub fn is_disturbed(&self) -> bool {
         self.times.reasons.iter().any(|reason| matches!(reason, InvalidTimes::Disturbed { .. }))
     }
 }
 
-impl CellView {
-    /// The first columns of a table by series: method, sampling, class.
-    pub(super) fn names(&self) -> [DocCell; 3] {
-        [&*self.name, &*self.sampling, &*class_with_word(&self.class)].map(DocCell::from)
-    }
-
-    /// The same columns of a table by cell, followed by K.
-    pub(super) fn line(&self) -> Vec<DocCell> {
-        let k = match self.is_baseline() {
-            true => number(None, 0),
-            false => self.method.num_speculative_tokens.into(),
-        };
-        self.names().into_iter().chain([k]).collect()
-    }
+/// The cells with one method and sampling setting, in order of increasing K: a line of a figure.
+/// There is at least one.
+#[derive(Debug, Clone)]
+pub struct Series<'a> {
+    /// The cells.
+    pub cells: Vec<&'a CellView>,
 }
 
-/// The group of comparable sessions with the most undisturbed blocks; the earliest if
-/// several have equally many.
-fn most_common(groups: &[usize], blocks: &[BlockRow]) -> usize {
-    let count = |group: usize| {
-        let own = blocks.iter().filter(|block| groups[block.session] == group);
-        own.filter(|block| !block.disturbed).count()
-    };
-    groups.iter().copied().rev().max_by_key(|&group| count(group)).unwrap_or(0)
+impl<'a> Series<'a> {
+    /// Its first cell: its method and sampling setting are those of the series.
+    pub fn first(&self) -> &'a CellView {
+        self.cells[0]
+    }
+
+    /// The cell that stands for the series: the fastest or, if the times give no verdict, that with
+    /// the largest K; `None` if no cell was timed.
+    pub fn best(&self) -> Option<&'a CellView> {
+        self.cells.iter().copied().find(|cell| cell.best)
+    }
+
+    /// The cell with the longest draft length among those that have samples.
+    pub fn longest(&self) -> Option<&'a CellView> {
+        self.cells.iter().rev().copied().find(|cell| !cell.samples.is_empty())
+    }
 }

@@ -7,32 +7,6 @@ use crate::experiment::{Cell, Plan};
 use crate::registry::Entry;
 use crate::sampling::SamplingParams;
 
-/// The cells with one method and sampling setting, in order of increasing K: a line of a figure.
-/// There is at least one.
-#[derive(Debug, Clone)]
-pub struct Series<'a> {
-    /// The cells.
-    pub cells: Vec<&'a CellView>,
-}
-
-impl<'a> Series<'a> {
-    /// Its first cell: its method and sampling setting are those of the series.
-    pub fn first(&self) -> &'a CellView {
-        self.cells[0]
-    }
-
-    /// The cell that stands for the series: the fastest or, if the times give no verdict, that with
-    /// the largest K; `None` if no cell was timed.
-    pub fn best(&self) -> Option<&'a CellView> {
-        self.cells.iter().copied().find(|cell| cell.best)
-    }
-
-    /// The cell with the longest draft length among those that have samples.
-    pub fn longest(&self) -> Option<&'a CellView> {
-        self.cells.iter().rev().copied().find(|cell| !cell.samples.is_empty())
-    }
-}
-
 /// The cells of a plan by name, without generations, and the places of those of each series.
 /// Plain decoding and second runs of control cells have no series.
 pub(super) fn grouped(plan: &Plan) -> (Vec<CellView>, Vec<Vec<usize>>) {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::document::{DocCell, Tone};
 use super::run::CellView;
 use crate::output::write_whole;
+use crate::registry::class_with_word;
 use crate::statistics::Interval;
 
 /// The column names of a table, including those of nested structs.
@@ -73,13 +74,29 @@ pub(super) fn with_interval(
     cell
 }
 
+impl CellView {
+    /// The first columns of a table by series: method, sampling, class.
+    pub(super) fn names(&self) -> [DocCell; 3] {
+        [&*self.name, &*self.sampling, &*class_with_word(&self.class)].map(DocCell::from)
+    }
+
+    /// The same columns of a table by cell, followed by K.
+    pub(super) fn line(&self) -> Vec<DocCell> {
+        let k = match self.is_baseline() {
+            true => number(None, 0),
+            false => self.method.num_speculative_tokens.into(),
+        };
+        self.names().into_iter().chain([k]).collect()
+    }
+}
+
 /// One row per cell: its names and what `rest` returns. Cells for which that is `None` are left out.
 pub(super) fn lines<'r>(
     cells: impl IntoIterator<Item = &'r CellView>,
     rest: impl Fn(&CellView) -> Option<Vec<DocCell>>,
 ) -> Vec<Vec<DocCell>> {
-    let lines = cells.into_iter().map(|cell| Some([cell.line(), rest(cell)?].concat()));
-    lines.flatten().collect()
+    let line = |cell: &CellView| Some([cell.line(), rest(cell)?].concat());
+    cells.into_iter().filter_map(line).collect()
 }
 
 /// The heads of the columns of [`CellView::line`], and of those that follow.

@@ -3,10 +3,8 @@
 
 use serde::Serialize;
 
-use super::controls::Control;
-use crate::experiment::{MOST_DISTURBED, Plan};
+use crate::experiment::MOST_DISTURBED;
 use crate::machine::DISTURBED;
-use crate::rows::BlockRow;
 use crate::shown::count;
 use crate::statistics::Interval;
 
@@ -75,16 +73,6 @@ pub struct TimesValidity {
 }
 
 impl TimesValidity {
-    /// That of a run's times.
-    pub(super) fn of_run(plan: &Plan, blocks: &[BlockRow], controls: &[Control]) -> Self {
-        let set = (plan.clock == "virtual").then_some(InvalidTimes::Set);
-        let disturbed = blocks.iter().filter(|block| block.disturbed).count();
-        let blocks = Self::of_blocks(disturbed, blocks.len(), worst_cause(blocks));
-        let differing = controls.iter().filter(|control| control.differs()).count();
-        let controls = (differing > 0).then_some(InvalidTimes::ControlsDiffer(differing));
-        Self { reasons: set.into_iter().chain(blocks.reasons).chain(controls).collect() }
-    }
-
     /// That of `all` blocks of which some were disturbed, the worst one by this cause.
     pub fn of_blocks(disturbed: usize, all: usize, cause: &'static str) -> Self {
         let share = disturbed as f64 / all.max(1) as f64;
@@ -121,12 +109,6 @@ impl TimesValidity {
             _ => "DISTURBED: no verdict on speed follows from these times.",
         })
     }
-}
-
-/// What took most time from the most disturbed block, in words.
-pub(super) fn worst_cause(blocks: &[BlockRow]) -> &'static str {
-    let lost = blocks.iter().map(BlockRow::disturbance);
-    lost.max_by(|a, b| a.share().total_cmp(&b.share())).unwrap_or_default().cause()
 }
 
 /// Whether speculation is faster than plain decoding.

@@ -2,7 +2,7 @@
 
 use super::run::{CellView, Run};
 use super::summary::ELSEWHERE;
-use super::validity::{SpeedVerdict, worst_cause};
+use super::validity::SpeedVerdict;
 use super::{costs, machines, outliers};
 use crate::experiment::{Share, Status, describe};
 use crate::rows::SummaryRow;
@@ -95,7 +95,7 @@ fn machine(run: &Run, found: &mut Vec<String>) {
             "{disturbed} of {} blocks were disturbed each time they were run, the worst one mainly \
              by {}: their times are left out.",
             run.blocks.len(),
-            worst_cause(&run.blocks)
+            run.worst_cause()
         ));
     }
     let groups = manifest.groups();

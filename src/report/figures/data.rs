@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::experiment::Cell;
 use crate::plot::{NEUTRAL, Style, ramp};
-use crate::report::run::{CellView, Run};
-use crate::report::series::Series;
+use crate::report::run::{CellView, Run, Series};
 pub(super) use crate::report::series::once;
 
 /// The minimum number of points of a curve.

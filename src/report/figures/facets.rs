@@ -10,8 +10,7 @@ use crate::plot::{
     Axis, Body, Curve, Even, Grid, HUES, LegendEntry, LegendSample, MOST_PANELS, NEUTRAL, Page,
     Panel, Point, Style, distinct, reach,
 };
-use crate::report::run::CellView;
-use crate::report::series::Series;
+use crate::report::run::{CellView, Series};
 
 /// With more curves per panel than this, predictions are left out: they would hide the
 /// measured values.

@@ -6,8 +6,7 @@ use crate::plot::{
     Axis, Body, Curve, Even, Grid, HUES, LegendEntry, LegendSample, MOST_PANELS, Page, Panel,
     Point, Style, distinct, hue, reach,
 };
-use crate::report::run::CellView;
-use crate::report::series::Series;
+use crate::report::run::{CellView, Series};
 use crate::rows::SummaryRow;
 
 /// A cell with a known total variation, as a point of the figure.

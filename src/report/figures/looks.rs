@@ -3,7 +3,7 @@
 use super::data::{CURVE, Data, Looks, once, timed};
 use crate::experiment::Cell;
 use crate::plot::{HUES, MOST_PANELS, NEUTRAL, hue};
-use crate::report::series::Series;
+use crate::report::run::Series;
 
 /// Assigns a style to every method if there are at most [`HUES`]. Otherwise, the first of
 /// these that applies:

@@ -4,8 +4,7 @@ use super::data::{CURVE, Data, timed};
 use super::facets::even;
 use super::table;
 use crate::plot::{Axis, Column, Even, LegendEntry, LegendSample, Page, PlotValue};
-use crate::report::run::CellView;
-use crate::report::series::Series;
+use crate::report::run::{CellView, Series};
 use crate::rows::SummaryRow;
 
 /// A metric of a cell, drawn as a column or a panel.

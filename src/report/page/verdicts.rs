@@ -193,8 +193,7 @@ fn disturbed(run: &Run) -> PageVerdict {
         None => ("No", Tone::Good),
     };
     let seen = format!("{blocks} of {} were disturbed.", count(run.blocks.len(), "block"));
-    let differing = run.controls.iter().filter(|control| control.differs()).count();
-    let controls = match (run.plan.controls().len(), differing) {
+    let controls = match (run.plan.controls().len(), run.differing) {
         (0, _) => String::new(),
         (all, differ) => format!("{differ} of {} that ran twice differ.", count(all, "cell")),
     };
