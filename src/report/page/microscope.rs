@@ -34,8 +34,8 @@ pub(in crate::report) struct Microscope {
 /// Cell, prompt and repeat of a generation.
 type GenerationPlace = (String, String, u32);
 
-/// Generations by cell, prompt and repeat.
-type DrawnSamples<'a> = BTreeMap<(&'a str, &'a str, u32), &'a Sample>;
+/// The cells of a run by their ids.
+type CellsById<'a> = BTreeMap<&'a str, &'a CellView>;
 
 /// A generation that is shown.
 #[derive(Debug, Default)]
@@ -68,24 +68,22 @@ struct ShownGeneration<'a> {
 /// `traces.jsonl` or, if there is none, those of the first prompt of every category; in both
 /// cases as many as there is room for.
 pub(in crate::report) fn look(folder: &Path, run: &Run) -> Result<Microscope> {
-    let drawn = drawn(run);
-    let mut chosen = traced(folder, &drawn)?;
+    let cells = run.cells.iter().map(|cell| (&*cell.id, cell)).collect::<CellsById<'_>>();
+    let mut chosen = traced(folder, &cells)?;
     if chosen.order.is_empty() {
-        chosen.order = firsts(run, &drawn);
+        chosen.order = firsts(run, &cells);
         let specimens = chosen.order.iter().map(|place| (place.clone(), Specimen::default()));
         chosen.specimens = specimens.collect();
     }
-    read(folder, &drawn, &mut chosen.specimens)?;
-    let names = run.baselines().chain(run.drafted()).map(|cell| (&*cell.id, name(cell)));
-    let names = names.collect::<BTreeMap<_, _>>();
+    read(folder, &cells, &mut chosen.specimens)?;
     let mut microscope = Microscope { left_out: chosen.left_out, ..Microscope::default() };
     let mut room = ROOM;
     for place in chosen.order {
-        let (Some(specimen), Some(name)) = (chosen.specimens.remove(&place), names.get(&*place.0))
-        else {
+        let name = cells.get(&*place.0).and_then(|cell| name(cell));
+        let (Some(specimen), Some(name)) = (chosen.specimens.remove(&place), name) else {
             continue;
         };
-        let generation = specimen.json(name, &place)?;
+        let generation = specimen.json(&name, &place)?;
         // Those with a trace were weighed when they were chosen.
         let size = if specimen.trace.is_some() { 0 } else { generation.len() };
         if size > room {
@@ -109,13 +107,13 @@ struct ChosenSpecimens {
 }
 
 /// The generations in `traces.jsonl`, as many as there is room for.
-fn traced(folder: &Path, drawn: &DrawnSamples<'_>) -> Result<ChosenSpecimens> {
+fn traced(folder: &Path, cells: &CellsById<'_>) -> Result<ChosenSpecimens> {
     let mut chosen = ChosenSpecimens::default();
     let mut room = ROOM;
     each_row(folder, |mut row: TraceRow| {
         row.rounds.truncate(ROUNDS);
         let place = (row.cell.clone(), row.prompt.clone(), row.repeat);
-        if !drawn.contains_key(&key(&place)) {
+        if sample(cells, &place).is_none() {
             return Ok(());
         }
         let size = serde_json::to_string(&row.rounds)?.len();
@@ -131,30 +129,25 @@ fn traced(folder: &Path, drawn: &DrawnSamples<'_>) -> Result<ChosenSpecimens> {
     Ok(chosen)
 }
 
-/// The name of a cell.
-fn name(cell: &CellView) -> String {
-    match cell.is_baseline() {
-        true => format!("plain decoding, {}", cell.sampling),
-        false => {
-            let k = cell.method.num_speculative_tokens;
-            format!("{}, K = {k}, {}", cell.name, cell.sampling)
-        }
-    }
+/// The name of a cell; none for the second run of a control cell.
+fn name(cell: &CellView) -> Option<String> {
+    let (k, CellView { name, sampling, .. }) = (cell.method.num_speculative_tokens, cell);
+    let drafted = || format!("{name}, K = {k}, {sampling}");
+    let plain = || format!("plain decoding, {sampling}");
+    cell.series.map(|_| drafted()).or_else(|| cell.is_baseline().then(plain))
 }
 
-/// The generations that count and were drawn round by round, by their places.
-fn drawn(run: &Run) -> DrawnSamples<'_> {
-    let samples = run.cells.iter().flat_map(|cell| cell.samples.iter().map(|own| (&*cell.id, own)));
-    let samples = samples.filter(|(_, own)| own.beam.is_none());
-    samples.map(|(cell, own)| ((cell, &*own.prompt, own.repeat), own)).collect()
-}
-
-fn key((cell, prompt, repeat): &GenerationPlace) -> (&str, &str, u32) {
-    (cell, prompt, *repeat)
+/// A generation, if it counts and was drawn round by round.
+fn sample<'a>(
+    cells: &CellsById<'a>,
+    (cell, prompt, repeat): &GenerationPlace,
+) -> Option<&'a Sample> {
+    let mut samples = cells.get(&**cell)?.samples.iter().filter(|sample| sample.beam.is_none());
+    samples.find(|sample| *sample.prompt == **prompt && sample.repeat == *repeat)
 }
 
 /// The generations of the first prompt of every category by every method that drafts.
-fn firsts(run: &Run, drawn: &DrawnSamples<'_>) -> Vec<GenerationPlace> {
+fn firsts(run: &Run, by_id: &CellsById<'_>) -> Vec<GenerationPlace> {
     let category = run.categories();
     let mut first = BTreeMap::<&str, &str>::new();
     for prompt in &run.plan.prompts {
@@ -166,16 +159,16 @@ fn firsts(run: &Run, drawn: &DrawnSamples<'_>) -> Vec<GenerationPlace> {
     let places = first
         .values()
         .flat_map(|prompt| cells().map(|cell| (cell.id.clone(), (*prompt).to_owned(), 0)));
-    places.filter(|place| drawn.contains_key(&key(place))).collect()
+    places.filter(|place| sample(by_id, place).is_some()).collect()
 }
 
 /// Adds the tokens and rounds of the generations that are shown.
 fn read(
     folder: &Path,
-    drawn: &DrawnSamples<'_>,
+    cells: &CellsById<'_>,
     shown: &mut BTreeMap<GenerationPlace, Specimen>,
 ) -> Result<()> {
-    let rounds = |place| drawn.get(&key(place)).map_or(0, |sample| sample.rounds.len());
+    let rounds = |place| sample(cells, place).map_or(0, |sample| sample.rounds.len());
     let mut missing = shown.keys().map(|place| rounds(place).min(ROUNDS)).sum::<usize>();
     each_row_until(folder, |mut row: RoundRow| {
         let place = (take(&mut row.cell), take(&mut row.prompt), row.repeat);
