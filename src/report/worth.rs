@@ -1,12 +1,13 @@
 //! Compares verifiers: with the ceiling of any exact rule, with rejection sampling of the
 //! same drafts, and with the target's distribution.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::DocBlock;
 use super::run::{CellView, Run};
 use super::series::settings_but;
 use super::tables::{columns, ends, lines, number, with_interval};
+use crate::decode::MethodSpec;
 use crate::experiment::Cell;
 use crate::statistics::{
     Interval, block_efficiency_ratio, branches, pair_by_prompt, speedup, speedup_interval,
@@ -58,14 +59,11 @@ pub(super) struct Rival<'a> {
 
 /// Compares every cell that has another verifier with rejection sampling of the same drafts.
 pub(super) fn rivals(run: &Run) -> Vec<Rival<'_>> {
-    let others = run.drafted().filter(|cell| cell.method.verifier != COMMON);
-    let rivals = others.filter_map(|cell| {
-        let same = |other: &&CellView| {
-            other.method.verifier == COMMON
-                && drafts(other) == drafts(cell)
-                && rest(other) == rest(cell)
-        };
-        let (own, other) = (&cell.samples, &run.drafted().find(same)?.samples);
+    let (common, others) =
+        run.drafted().partition::<Vec<_>, _>(|cell| cell.method.verifier == COMMON);
+    let common = common.into_iter().map(|cell| (drafts(cell), cell)).collect::<BTreeMap<_, _>>();
+    let rivals = others.into_iter().filter_map(|cell| {
+        let (own, other) = (&cell.samples, &common.get(&drafts(cell))?.samples);
         let ratio = block_efficiency_ratio(own, other);
         let (tau, tau_interval) = (ratio.value()?, ratio.interval());
         let pairs = pair_by_prompt(other, own);
@@ -95,14 +93,10 @@ pub(super) fn against_rejection(run: &Run) -> Vec<DocBlock> {
     )
 }
 
-/// What two cells must share to be compared, in addition to the settings in [`drafts`].
-fn rest(cell: &Cell) -> impl PartialEq {
-    (&cell.method.drafter, &cell.method.length, cell.method.num_speculative_tokens, cell.goal())
-}
-
-/// The settings of a cell, except those of its verifier.
-fn drafts(cell: &Cell) -> Vec<(&str, String)> {
-    settings_but(VERIFIERS, &cell.method.verifier, cell)
+/// All that decides what a cell drafts, as text: what two cells must share to be compared.
+fn drafts(cell: &Cell) -> String {
+    let MethodSpec { drafter, verifier, length, num_speculative_tokens: k, .. } = &cell.method;
+    format!("{:?}", (drafter, length, k, cell.goal(), settings_but(VERIFIERS, verifier, cell)))
 }
 
 /// The section on the total variation of approximate verifiers from the target; empty if

@@ -1,5 +1,7 @@
 //! Assigns styles: a method looks the same in all figures of a run.
 
+use std::collections::BTreeMap;
+
 use super::data::{CURVE, Data, Looks, once, timed};
 use crate::experiment::Cell;
 use crate::plot::{HUES, MOST_PANELS, NEUTRAL, hue};
@@ -15,8 +17,9 @@ use crate::report::run::Series;
 pub(super) fn assign(data: &Data<'_>) -> Looks {
     let all = data.methods();
     let curves = curves(data);
-    let first = |method: &str| data.run.drafted().find(|cell| cell.short == method);
-    let family = |method: &&str| first(method).map(|cell| family(cell)).unwrap_or_default();
+    let named = data.run.drafted().map(|cell| (&*cell.short, family(cell)));
+    let named = named.collect::<BTreeMap<_, _>>();
+    let family = |method: &&str| named[*method].clone();
     let families = all.iter().map(family).collect::<Vec<_>>();
     let distinct = once(families.iter().map(String::as_str));
     let of_curves = curves.iter().map(family).collect::<Vec<_>>();
