@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use specdec::experiment::{Cell, describe};
-use specdec::report::Results;
+use specdec::experiment::describe;
+use specdec::report::{CellView, Run};
 use specdec::statistics::{
     Ratio, alpha, block_efficiency, block_efficiency_ratio, outliers, pair_by_prompt,
     speedup_ratio, survival_ratios, tv,
@@ -32,11 +32,11 @@ pub(crate) struct Population {
 }
 
 /// All ratios of all cells that have an interval and a nonzero spread.
-pub(crate) fn populations(folder: &Path, results: &Results) -> Vec<Population> {
+pub(crate) fn populations(folder: &Path, own: &Run) -> Vec<Population> {
     let run = folder.iter().rev().take(2).map(|part| part.to_string_lossy()).collect::<Vec<_>>();
     let run = run.into_iter().rev().collect::<Vec<_>>().join("/");
     let mut found = Vec::new();
-    for cell in results.plan.cells.iter().filter(|c| !c.is_baseline()) {
+    for cell in own.cells.iter().filter(|cell| !cell.is_baseline()) {
         let mut add = |name: String, trimmed: bool, far: usize, ratio: Ratio| {
             let (run, method) = (run.clone(), describe(cell));
             let Some(truth) = ratio.value() else { return };
@@ -46,14 +46,14 @@ pub(crate) fn populations(folder: &Path, results: &Results) -> Vec<Population> {
                 found.push(Population { run, cell, method, name, trimmed, far, ratio, truth });
             }
         };
-        let samples = results.samples(&cell.id);
-        let pairs = pair_by_prompt(results.baseline(cell), samples);
+        let samples = &cell.samples;
+        let pairs = pair_by_prompt(own.baseline(cell), samples);
         let far = outliers(&pairs).iter().map(|o| o.prompt).collect::<Vec<_>>();
         add("speedup".to_owned(), false, far.len(), speedup_ratio(&pairs));
         let near = pairs.iter().filter(|(prompt, _)| !far.contains(prompt));
         let near = near.map(|(prompt, pair)| (*prompt, *pair)).collect::<BTreeMap<_, _>>();
         add("speedup".to_owned(), true, far.len(), speedup_ratio(&near));
-        if cell.control || cell.method.drafter == "none" {
+        if cell.control {
             continue;
         }
         add("tau".to_owned(), false, 0, block_efficiency(samples));
@@ -63,8 +63,8 @@ pub(crate) fn populations(folder: &Path, results: &Results) -> Vec<Population> {
         for (ratio, i) in positions.filter(|(_, i)| i.is_power_of_two()) {
             add(format!("survival {i}"), false, 0, ratio);
         }
-        if let Some(rival) = rival(results, cell) {
-            let other = results.samples(&rival.id);
+        if let Some(rival) = rival(own, cell) {
+            let other = &rival.samples;
             add("tau_ratio".to_owned(), false, 0, block_efficiency_ratio(samples, other));
             let pairs = pair_by_prompt(other, samples);
             let far = outliers(&pairs).len();
@@ -76,11 +76,11 @@ pub(crate) fn populations(folder: &Path, results: &Results) -> Vec<Population> {
 
 /// The cell with rejection sampling that has the same drafter, draft length and sampling
 /// setting as `cell`; `None` if `cell` itself uses rejection sampling.
-fn rival<'a>(results: &'a Results, cell: &Cell) -> Option<&'a Cell> {
-    let key = |c: &Cell| {
+fn rival<'a>(run: &'a Run, cell: &CellView) -> Option<&'a CellView> {
+    let key = |c: &CellView| {
         (c.method.drafter.clone(), c.method.length.clone(), c.method.num_speculative_tokens)
     };
-    results.plan.cells.iter().find(|c| {
+    run.cells.iter().find(|c| {
         c.method.verifier == "rejection"
             && cell.method.verifier != "rejection"
             && !c.control

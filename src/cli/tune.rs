@@ -24,7 +24,7 @@ use crate::machine::MachineClock;
 use crate::output::{cannot_write, write_whole};
 use crate::params::{Params, Value};
 use crate::recording::{MODEL, Recording, Scoring, canonical};
-use crate::report;
+use crate::report::{self, Run};
 use crate::tape::{AcceptanceRule, Tape, TapeDrafter, TapeModel};
 use crate::terminal;
 
@@ -93,12 +93,12 @@ pub(super) fn run(args: &TuneArgs) -> Result<()> {
     write_whole(&file, args.experiment(&sweeps)?.as_bytes())?;
     let measure = RunArgs::of(file.clone(), args.out.join("results"));
     let folder = run::measured(&measure)?;
-    let results = report::load(&folder)?;
-    let gaps = gaps(&tape, &cells, &results)?;
-    let own = gaps.iter().map(|gap| or_warning(with_own_costs(&tape, &folder, gap)));
+    let run = report::load(&folder)?;
+    let gaps = gaps(&tape, &cells, &run)?;
+    let own = gaps.iter().map(|gap| or_warning(with_own_costs(&tape, (&folder, &run), gap)));
     let own = own.collect::<Vec<_>>();
     let mut text = table(&gaps, &own)?;
-    for reason in results.times().reasons {
+    for reason in &run.times.reasons {
         writeln!(text, "{}", reason.sentence())?;
     }
     output::write(&text)
@@ -115,9 +115,13 @@ fn with_costs(tape: &Tape, table: &CostTable) -> Vec<ForecastCell> {
 ///
 /// # Errors
 /// If the run does not show what its passes cost.
-fn with_own_costs(tape: &Tape, folder: &Path, gap: &ForecastGap) -> Result<Option<f64>> {
+fn with_own_costs(
+    tape: &Tape,
+    (folder, run): (&Path, &Run),
+    gap: &ForecastGap,
+) -> Result<Option<f64>> {
     let costs = CostTable::read(&write_costs(folder, &gap.drafter)?)?;
-    let again = gaps(tape, &with_costs(tape, &costs), &report::load(folder)?)?;
+    let again = gaps(tape, &with_costs(tape, &costs), run)?;
     Ok(again.iter().find(|own| own.cell == gap.cell).and_then(|own| own.forecast_speedup))
 }
 

@@ -23,7 +23,7 @@ type Fact = (&'static str, String);
 pub(super) fn differences(first: &RunSide, second: &RunSide) -> Vec<Difference> {
     let named = both_named(first, second);
     let facts = [first, second].map(|side| {
-        let (plan, session) = (&side.results.plan, side.results.session());
+        let (plan, session) = (&side.run.plan, side.run.session());
         [models(plan), settings(plan), machine(side, named), build(session)].concat()
     });
     differing(&facts)
@@ -51,13 +51,13 @@ const FLAGS: &str = "processor features";
 /// Whether both runs name the machine whose times count, as parts of a run do. Under the
 /// virtual clock no time is a machine's.
 fn both_named(first: &RunSide, second: &RunSide) -> bool {
-    let named = |side: &RunSide| side.results.session().host.is_some();
-    named(first) && named(second) && first.results.plan.clock != "virtual"
+    let named = |side: &RunSide| side.run.session().host.is_some();
+    named(first) && named(second) && first.run.plan.clock != "virtual"
 }
 
 /// What the times of a run depend on in addition to models, settings and build.
 fn machine(side: &RunSide, named: bool) -> Vec<Fact> {
-    let RunSession { machine, threads, host, .. } = side.results.session();
+    let RunSession { machine, threads, host, .. } = side.run.session();
     vec![
         ("machine", host.clone().filter(|_| named).unwrap_or_default()),
         ("processor", machine.cpu_model.clone()),
@@ -65,7 +65,7 @@ fn machine(side: &RunSide, named: bool) -> Vec<Fact> {
         ("cores", machine.cores.to_string()),
         ("instruction set", machine.isa.clone()),
         ("threads", threads.to_string()),
-        ("clock", side.results.plan.clock.clone()),
+        ("clock", side.run.plan.clock.clone()),
     ]
 }
 

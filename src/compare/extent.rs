@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::side::{RunSide, TextPlace};
 use crate::experiment::Plan;
+use crate::report::CellView;
 use crate::rows::{RoundRow, each_row};
 use crate::statistics::{Pairing, Rounds, Sample};
 
@@ -28,21 +29,22 @@ pub(super) fn end_alike([a, b]: [&Plan; 2]) -> bool {
 }
 
 /// Cuts the generations that both runs have to the tokens that both have, if the runs end texts at
-/// different tokens. `cells` are the ids of the same cells in each run. Returns what is left out
+/// different tokens. `cells` are the places of the same cells in each run. Returns what is left out
 /// of each run.
 ///
 /// # Errors
 /// If the rounds or texts of a run cannot be read.
 pub(super) fn cut(
     sides: &mut [RunSide; 2],
-    cells: &[[String; 2]],
+    cells: &[[usize; 2]],
     prompts: &BTreeSet<String>,
     pairing: Pairing,
 ) -> Result<[LeftOut; 2]> {
-    let alike = end_alike([0, 1].map(|i| &sides[i].results.plan));
+    let alike = end_alike([0, 1].map(|i| &sides[i].run.plan));
     let (mut parts, mut left_out) = ([BTreeMap::new(), BTreeMap::new()], [LeftOut::default(); 2]);
-    for ids in cells {
-        let samples = [0, 1].map(|i| sides[i].results.samples(&ids[i]));
+    for places in cells {
+        let both = [0, 1].map(|i| &sides[i].run.cells[places[i]]);
+        let samples = both.map(|cell| &cell.samples);
         let deepest = samples.into_iter().flatten().flat_map(|sample| sample.rounds.iter());
         let deepest = deepest.map(|round| round.depth).max().unwrap_or(0);
         for i in [0, 1] {
@@ -52,12 +54,13 @@ pub(super) fn cut(
                     left_out[i].generations += 1;
                     continue;
                 };
-                let both = if alike { sample.new_tokens } else { sample.new_tokens.min(most) };
+                let common = if alike { sample.new_tokens } else { sample.new_tokens.min(most) };
                 left_out[i].of += sample.new_tokens;
-                left_out[i].tokens += sample.new_tokens - both;
-                let end = sample.rounds.begin + both;
+                left_out[i].tokens += sample.new_tokens - common;
+                let end = sample.rounds.begin + common;
                 let part = CommonPart { end, deepest, ..CommonPart::default() };
-                parts[i].insert((ids[i].clone(), sample.prompt.to_string(), sample.repeat), part);
+                parts[i]
+                    .insert((both[i].id.clone(), sample.prompt.to_string(), sample.repeat), part);
             }
         }
     }
@@ -100,9 +103,9 @@ fn shorten(side: &mut RunSide, mut parts: BTreeMap<TextPlace, CommonPart>) -> Re
         }
         Ok(())
     })?;
-    for (cell, samples) in &mut side.results.samples {
+    for CellView { cell, samples, .. } in &mut side.run.cells {
         for sample in samples {
-            let place = (cell.clone(), sample.prompt.to_string(), sample.repeat);
+            let place = (cell.id.clone(), sample.prompt.to_string(), sample.repeat);
             if let Some(part) = parts.remove(&place) {
                 part.replace(sample);
             }

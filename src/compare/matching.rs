@@ -1,18 +1,23 @@
 //! Which cells of two runs are the same.
 
-use super::side::RunSide;
-use crate::experiment::Cell;
+use std::collections::BTreeMap;
 
-/// The cells that both runs have, in the order of the first one: those with the same id and,
-/// for the others, those with the same method, draft length, sampling and settings, whose
+use super::side::RunSide;
+use crate::report::CellView;
+
+/// The places of the cells that both runs have, in the order of the first one: those with the same
+/// id and, for the others, those with the same method, draft length, sampling and settings, whose
 /// models or texts then differ.
-pub(super) fn matched<'a>(first: &'a RunSide, second: &'a RunSide) -> Vec<[&'a Cell; 2]> {
-    let same_id = |cell: &&Cell| second.cells().find(|other| other.id == cell.id);
-    let taken = |other: &Cell| first.cells().any(|cell| cell.id == other.id);
-    let same_method = |cell: &&Cell| {
-        let same = |other: &&Cell| (&other.method, &other.beam) == (&cell.method, &cell.beam);
-        second.cells().filter(|other| !taken(other)).find(same)
+pub(super) fn matched(first: &RunSide, second: &RunSide) -> Vec<[usize; 2]> {
+    let [own, theirs] = [first, second]
+        .map(|side| side.cells().map(|(at, cell)| (&*cell.id, at)).collect::<BTreeMap<_, _>>());
+    let same_method = |cell: &CellView| {
+        let same = |other: &CellView| (&other.method, &other.beam) == (&cell.method, &cell.beam);
+        second.cells().find(|(_, other)| !own.contains_key(&*other.id) && same(other))
     };
-    let pair = |cell: &'a Cell| Some([cell, same_id(&cell).or_else(|| same_method(&cell))?]);
+    let pair = |(at, cell): (usize, &CellView)| {
+        let same_id = theirs.get(&*cell.id).copied();
+        Some([at, same_id.or_else(|| Some(same_method(cell)?.0))?])
+    };
     first.cells().filter_map(pair).collect()
 }

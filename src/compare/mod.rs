@@ -62,7 +62,7 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison> {
             second.display()
         );
     }
-    let plans = [&a.results.plan, &b.results.plan];
+    let plans = [&a.run.plan, &b.run.plan];
     let pairing = match plans[0].seed == plans[1].seed {
         true => Pairing::PromptAndRepeat,
         false => Pairing::Prompt,
@@ -75,15 +75,15 @@ pub fn compare(first: &Path, second: &Path) -> Result<Comparison> {
             second.display()
         );
     }
-    let ids = cells.iter().map(|cells| cells.map(|cell| cell.id.clone())).collect::<Vec<_>>();
-    let left_out = cut(&mut sides, &ids, &prompts, pairing)?;
+    let left_out = cut(&mut sides, &cells, &prompts, pairing)?;
     let [a, b] = &sides;
-    let cells = matched(a, b);
+    let cells = cells.into_iter().map(|[own, other]| [&a.run.cells[own], &b.run.cells[other]]);
+    let cells = cells.collect::<Vec<_>>();
     let no_times = same_times(a, b).err();
     let paired = cells.iter().map(|cells| {
         let own = |side: usize| CellOfRun {
-            samples: sides[side].results.samples(&cells[side].id),
-            baseline: sides[side].results.baseline(cells[side]),
+            samples: &cells[side].samples,
+            baseline: sides[side].run.baseline(cells[side]),
         };
         let prompts = pair_runs([own(0), own(1)], pairing, |prompt| prompts.contains(prompt));
         prompts.into_values().collect::<PairedPrompts>()

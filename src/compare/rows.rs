@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::extent::end_alike;
 use super::side::RunSide;
-use crate::experiment::{Cell, describe};
-use crate::report::series;
+use crate::experiment::describe;
+use crate::report::CellView;
 use crate::statistics::{Contrast, ContrastFinding, Measure};
 
 /// A cell that both runs have.
@@ -31,13 +31,13 @@ impl ComparedCell {
     /// The cell without rows; its texts are those on `prompts`.
     pub(super) fn of(
         sides: [&RunSide; 2],
-        [own, other]: [&Cell; 2],
+        [own, other]: [&CellView; 2],
         prompts: &BTreeSet<String>,
     ) -> Self {
         Self {
             ids: [own.id.clone(), other.id.clone()],
             method: describe(own),
-            short: short(sides[0], own),
+            short: short(own),
             baseline: own.is_baseline(),
             texts: ComparedTexts::of(sides, [own, other], prompts),
             rows: Vec::new(),
@@ -51,17 +51,12 @@ impl ComparedCell {
 }
 
 /// The name of a cell with only what varies within its run.
-fn short(side: &RunSide, cell: &Cell) -> String {
-    let series = series(&side.results);
-    let own = series.iter().find(|s| s.cells.iter().any(|c| c.id == cell.id));
-    let goal = series.iter().find(|s| s.cells[0].goal() == cell.goal());
-    let goal = goal.map_or_else(|| cell.goal().to_string(), |s| s.sampling.clone());
-    match own {
-        Some(series) => {
-            format!("{}, K = {}, {goal}", series.method, cell.method.num_speculative_tokens)
-        }
-        None if cell.beam.is_some() => format!("no drafts, {goal}"),
-        None => format!("plain decoding, {goal}"),
+fn short(cell: &CellView) -> String {
+    let (k, sampling) = (cell.method.num_speculative_tokens, &cell.sampling);
+    match cell.is_baseline() {
+        true if cell.beam.is_some() => format!("no drafts, {sampling}"),
+        true => format!("plain decoding, {sampling}"),
+        false => format!("{}, K = {k}, {sampling}", cell.name),
     }
 }
 
@@ -80,10 +75,10 @@ impl ComparedTexts {
     /// beam search of another length looks for another text.
     fn of(
         [first, second]: [&RunSide; 2],
-        [own, other]: [&Cell; 2],
+        [own, other]: [&CellView; 2],
         prompts: &BTreeSet<String>,
     ) -> Option<Self> {
-        let plans = [first, second].map(|side| &side.results.plan);
+        let plans = [first, second].map(|side| &side.run.plan);
         let alike = end_alike(plans);
         (own.is_determined() && (alike || own.beam.is_none())).then_some(())?;
         let only_one_ends = plans[0].ignore_eos != plans[1].ignore_eos;

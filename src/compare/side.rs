@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 
 use crate::decode::StopReason;
 use crate::distribution::Token;
-use crate::experiment::{Cell, Status};
-use crate::report::{Results, load};
+use crate::experiment::Status;
+use crate::report::{CellView, Run, load};
 use crate::rows::{GenerationRow, TextRow, each_row};
 
 /// A generation's cell, prompt and repeat.
@@ -17,7 +17,7 @@ pub(super) type TextPlace = (String, String, u32);
 /// A run, with what a report does not need of it.
 #[derive(Debug)]
 pub(super) struct RunSide {
-    pub(super) results: Results,
+    pub(super) run: Run,
     pub(super) folder: PathBuf,
     /// The texts of cells in which chance has no part.
     pub(super) texts: BTreeMap<TextPlace, DeterminedText>,
@@ -60,8 +60,8 @@ impl RunSide {
     /// # Errors
     /// If a file is missing or damaged, or if the run is not finished.
     pub(super) fn read(folder: &Path) -> Result<Self> {
-        let results = load(folder)?;
-        let manifest = &results.manifest;
+        let run = load(folder)?;
+        let manifest = &run.manifest;
         if !matches!(manifest.status, Status::Measured | Status::Finished) {
             let (done, all) = manifest.blocks;
             bail!(
@@ -70,7 +70,7 @@ impl RunSide {
                 folder.display()
             );
         }
-        let determined = results.plan.cells.iter().filter(|cell| cell.is_determined());
+        let determined = run.cells.iter().filter(|cell| cell.is_determined());
         let determined = determined.map(|cell| cell.id.clone()).collect::<BTreeSet<_>>();
         let (mut texts, mut lengths) = (BTreeMap::new(), BTreeMap::new());
         each_row(folder, |row: GenerationRow| {
@@ -85,7 +85,7 @@ impl RunSide {
             }
             Ok(())
         })?;
-        Ok(Self { folder: folder.to_owned(), results, texts, lengths })
+        Ok(Self { folder: folder.to_owned(), run, texts, lengths })
     }
 
     /// Reads the tokens of [`Self::texts`].
@@ -102,15 +102,15 @@ impl RunSide {
         Ok(())
     }
 
-    /// The cells that are compared: all but the second runs of control cells.
-    pub(super) fn cells(&self) -> impl Iterator<Item = &Cell> {
-        self.results.plan.cells.iter().filter(|cell| !cell.control)
+    /// The cells that are compared, with their places: all but the second runs of control cells.
+    pub(super) fn cells(&self) -> impl Iterator<Item = (usize, &CellView)> {
+        self.run.cells.iter().enumerate().filter(|(_, cell)| !cell.control)
     }
 
     /// The prompts of this run that `other` has, too: all with the same name if the hashes of
     /// the prompts are equal, else only those that also have the same number of tokens.
     pub(super) fn prompts_as_in(&self, other: &Self) -> BTreeSet<String> {
-        let same = self.results.plan.prompts_sha256 == other.results.plan.prompts_sha256;
+        let same = self.run.plan.prompts_sha256 == other.run.plan.prompts_sha256;
         let is_same = |(prompt, length): &(&String, &usize)| {
             other.lengths.get(*prompt).is_some_and(|theirs| same || theirs == *length)
         };

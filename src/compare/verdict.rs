@@ -57,7 +57,7 @@ fn times(found: &Comparison, sides: [&RunSide; 2]) -> Vec<String> {
         return vec![format!("Times are not compared, only acceptance: {why}.")];
     }
     let invalid = ["A", "B"].into_iter().zip(sides).filter_map(|(name, side)| {
-        let why = side.results.times().reasons.first()?.predicate();
+        let why = side.run.times.reasons.first()?.predicate();
         Some(format!("{name} {why}"))
     });
     let invalid = invalid.collect::<Vec<_>>().join("; ");
@@ -140,7 +140,7 @@ fn pairing(found: &Comparison, sides: [&RunSide; 2]) -> String {
         Pairing::PromptAndRepeat => "prompt and repeat".to_owned(),
         Pairing::Prompt => "prompt alone, since the seeds differ".to_owned(),
     };
-    let [a, b] = sides.map(|side| &side.results.plan);
+    let [a, b] = sides.map(|side| &side.run.plan);
     let prompts = count(found.prompts, "prompt");
     if a.prompts_sha256 == b.prompts_sha256 {
         return format!("Paired by {how}: {prompts}.");

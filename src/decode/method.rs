@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Method;
 use crate::draft::{
-    AUTO, BuildDrafter, DRAFTERS, DrafterParams, SIBLINGS, Tools, draft_sampling, without_repeats,
+    AUTO, BuildDrafter, DRAFTERS, DrafterParams, SIBLINGS, Tools, draft_sampling, is_plain,
+    without_repeats,
 };
 use crate::error::Error;
 use crate::length::{BuildLength, LENGTHS, LengthParams};
@@ -16,9 +17,6 @@ use crate::params::{Param, Params, Value};
 use crate::registry::{Class, Entry, UnknownName, find};
 use crate::sampling::{Sampler, SamplingParams};
 use crate::verify::{BuildVerifier, VERIFIERS};
-
-/// The drafter that proposes nothing: plain autoregressive decoding.
-pub const PLAIN: &str = "none";
 
 /// K: the number of tokens drafted per round, or their maximum, or the initial value of
 /// a draft length policy.
@@ -94,12 +92,14 @@ impl MethodSpec {
     /// # Errors
     /// One sentence that names the first invalid setting and the allowed values.
     pub fn validate(&self) -> Result<(), Error> {
+        self.samplers(&self.resolved()?.1).map(|_| ())
+    }
+
+    /// What it names, and all settings of that, if the parts suit each other.
+    fn resolved(&self) -> Result<(Entries, Params), Error> {
         let entries = self.entries()?;
-        self.sampling.validate()?;
         let params = entries.resolve(&self.params)?;
-        let draft = draft_sampling(self.sampling, &params).validate();
-        draft.map_err(|e| Error::setting(format!("the draft model's {e}")))?;
-        if entries.drafter.name != PLAIN {
+        if !self.is_plain() {
             let k = self.num_speculative_tokens;
             let plain = "; plain decoding is the drafter \"none\"";
             let hint = if k == 0 { plain } else { "" };
@@ -117,7 +117,14 @@ impl MethodSpec {
                 entries.verifier.name, entries.drafter.name
             )));
         }
-        Ok(())
+        Ok((entries, params))
+    }
+
+    /// The samplers of the target and of the draft model, whose settings are in `params`.
+    fn samplers(&self, params: &Params) -> Result<[Sampler; 2], Error> {
+        let target = Sampler::new(self.sampling)?;
+        let draft = Sampler::new(draft_sampling(self.sampling, params));
+        Ok([target, draft.map_err(|bad| Error::setting(format!("the draft model's {bad}")))?])
     }
 
     /// Rejects settings that no part of the method reads.
@@ -145,16 +152,15 @@ impl MethodSpec {
     /// length policy, without settings of another one.
     ///
     /// # Errors
-    /// As [`Self::validate`].
+    /// As [`Self::validate`], except that settings of sampling are not checked: they are where they
+    /// are read.
     pub fn canonical(&self) -> Result<Self, Error> {
-        self.validate()?;
-        let entries = self.entries()?;
+        let (entries, params) = self.resolved()?;
         let mut spec = self.clone();
         spec.drafter = entries.drafter.name.to_owned();
         spec.verifier = entries.verifier.name.to_owned();
         spec.length = entries.length.name.to_owned();
-        spec.params = entries.resolve(&self.params)?;
-        spec.params = without_repeats(&spec.sampling, spec.params);
+        spec.params = without_repeats(&spec.sampling, params);
         if spec.is_plain() {
             spec.num_speculative_tokens = 0;
             spec.length = Self::default().length;
@@ -166,9 +172,7 @@ impl MethodSpec {
 
     /// Whether this is plain autoregressive decoding, the baseline.
     pub fn is_plain(&self) -> bool {
-        DRAFTERS.iter().any(|e| {
-            e.name == PLAIN && (e.name == self.drafter || e.aliases.contains(&&*self.drafter))
-        })
+        is_plain(&self.drafter)
     }
 
     /// Builds the method with a draft model and no other tools.
@@ -188,11 +192,8 @@ impl MethodSpec {
     /// As [`Self::validate`], or if the drafter needs something that is absent, or a
     /// model cannot open a session.
     pub fn build_with<'a>(&self, tools: Tools<'a>) -> Result<Method<'a>, Error> {
-        self.validate()?;
-        let entries = self.entries()?;
-        let params = entries.resolve(&self.params)?;
-        let draft_sampler = Sampler::new(draft_sampling(self.sampling, &params))?;
-        let sampler = Sampler::new(self.sampling)?;
+        let (entries, params) = self.resolved()?;
+        let [sampler, draft_sampler] = self.samplers(&params)?;
         let drafter = DrafterParams {
             tools,
             sampler: &draft_sampler,

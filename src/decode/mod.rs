@@ -20,9 +20,7 @@ pub use certified::{CertificateVerdict, Certified};
 pub use choice::{Answered, CompletionChoice, LogProb, votes};
 pub use generation::{Generation, Method};
 pub(crate) use generation::{NO_DISTRIBUTION, check_prompt};
-pub use method::{
-    MethodSpec, NUM_SPECULATIVE_TOKENS, PLAIN, all_params, class_of, find_param, readers,
-};
+pub use method::{MethodSpec, NUM_SPECULATIVE_TOKENS, all_params, class_of, find_param, readers};
 pub use rounds::{Sequence, generate_together, one_round_together};
 pub use steps::{Evaluated, Outcome, Proposal};
 pub(crate) use stop::room_for;
@@ -34,6 +32,7 @@ use std::time::Duration;
 
 use crate::chance::Chance;
 use crate::clock::{Clock, Who};
+pub use crate::draft::PLAIN;
 use crate::error::Error;
 use crate::model::{LanguageModel, evaluate_one};
 use crate::round::RoundEvent;

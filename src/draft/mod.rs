@@ -25,7 +25,7 @@ pub use model::ModelDrafter;
 #[cfg(feature = "harness")]
 pub(crate) use model_tree::parse_tree;
 pub(crate) use model_tree::{AUTO, SIBLINGS};
-pub use none::NoDraft;
+pub use none::{NoDraft, PLAIN, is_plain};
 pub(crate) use passes::{Drafting, complete};
 pub use passes::{PassDesk, Pausing};
 pub use prompt_lookup::PromptLookup;

@@ -18,6 +18,14 @@ pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     },
 };
 
+/// The drafter that proposes nothing: plain autoregressive decoding.
+pub const PLAIN: &str = ENTRY.name;
+
+/// Whether a drafter of this name proposes nothing: whether this is plain decoding, the baseline.
+pub fn is_plain(drafter: &str) -> bool {
+    drafter == PLAIN || ENTRY.aliases.contains(&drafter)
+}
+
 /// Proposes nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct NoDraft;

@@ -8,8 +8,8 @@ use super::forms::ClosedForm;
 use super::kind::CellKind;
 use super::methods::with_settings;
 use super::monte_carlo::Fit;
-use crate::decode::CertificateVerdict;
 use super::refute::MutantReport;
+use crate::decode::CertificateVerdict;
 use crate::model::Vocabulary;
 
 /// One method on one toy with one sampling setting.

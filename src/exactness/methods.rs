@@ -3,8 +3,8 @@
 //! The methods come from the registries, so a registry line is enough to certify a new verifier,
 //! drafter or length policy.
 
-use crate::decode::{MethodSpec, PLAIN};
-use crate::draft::{BuildDrafter, DRAFTERS};
+use crate::decode::MethodSpec;
+use crate::draft::{BuildDrafter, DRAFTERS, is_plain};
 use crate::length::{BuildLength, LENGTHS};
 use crate::params::Params;
 use crate::registry::{Entry, UnknownName};
@@ -136,7 +136,7 @@ impl Proposer {
 
     /// False for plain decoding, which proposes nothing for any K.
     pub(super) fn proposes(&self) -> bool {
-        self.entry.name != PLAIN
+        !is_plain(self.entry.name)
     }
 }
 

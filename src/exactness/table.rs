@@ -6,8 +6,8 @@ use super::certificate::{Certificate, CertificateCell, PairFit, RealFit, unique}
 use super::forms::ClosedForm;
 use super::kind::CellKind;
 use super::monte_carlo::Fit;
-use crate::decode::CertificateVerdict;
 use super::refute::CHECKS;
+use crate::decode::CertificateVerdict;
 
 /// Selects the cells of a line of a table.
 type Belongs<'a> = &'a dyn Fn(&CertificateCell) -> bool;

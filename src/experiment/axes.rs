@@ -6,7 +6,6 @@ use std::fmt;
 
 use anyhow::{Result, anyhow, bail};
 
-use super::goal::{BATCH, STRATEGY};
 use super::values::setting as value_of_toml;
 use crate::beam::BEAM_PARAMS;
 use crate::decode::{MethodSpec, NUM_SPECULATIVE_TOKENS, all_params};
@@ -16,6 +15,26 @@ use crate::params::{Param, Value};
 use crate::registry::{Entry, find};
 use crate::sampling::PROCESSORS;
 use crate::verify::VERIFIERS;
+
+/// Texts are drawn token by token.
+pub(super) const SAMPLING: &str = "sampling";
+
+/// Texts are found by beam search.
+pub(super) const BEAM: &str = "beam";
+
+pub(super) const STRATEGY: Param = Param::choice(
+    "strategy",
+    SAMPLING,
+    &[SAMPLING, BEAM],
+    "how texts are made ([strategies.md](strategies.md)); beam search reads no settings of sampling",
+);
+
+pub(super) const BATCH: Param = Param::count(
+    "batch",
+    1,
+    1..=256,
+    "texts that are decoded together and share passes ([batches.md](batches.md)); a beam search takes one",
+);
 
 /// The values of some axes, by canonical key: a sweep over their product, or the
 /// condition of an `[[exclude]]`. No value is listed twice.

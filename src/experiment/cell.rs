@@ -1,40 +1,28 @@
 //! Cells and the plan that lists them: data that `run` writes and `report` reads.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::arguments::ChatArguments;
 use super::choice::Choice;
-use super::goal::Goal;
 use super::point::SweepPoint;
-use crate::beam::BeamSettings;
-use crate::decode::MethodSpec;
 use crate::distribution::Token;
 use crate::model::{CacheDtype, Vocabulary, hex};
 
-/// One point of a sweep.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// A point of the sweep, as the plan lists it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Cell {
     /// Content hash of everything that may change tokens: models, engine, dtype, type of the
     /// KV cache, device, vocabulary, special tokens, sampling, beam search, chat arguments, drafter,
     /// verifier, length, and the paths and contents of the texts that they read. Never threads or
     /// clock.
     pub id: String,
-    /// Drafter, verifier, draft length and sampling, by their canonical names; the
-    /// drafter `none` is the baseline of its goal.
+    /// What is run.
     #[serde(flatten)]
-    pub method: MethodSpec,
-    /// The settings of beam search; without them, texts are drawn token by token.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub beam: Option<BeamSettings>,
-    /// How many texts are decoded together; more than one share their passes.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    pub batch: usize,
-    /// What the chat template gets in addition to the conversation.
-    #[serde(default, skip_serializing_if = "ChatArguments::is_empty")]
-    pub chat_arguments: ChatArguments,
+    pub point: SweepPoint,
     /// Guarantee: D, G, P or X, with `~` where the engine is not row-invariant.
     pub class: String,
     /// Whether it repeats another cell, to show how much results differ by chance alone.
@@ -42,35 +30,24 @@ pub struct Cell {
     pub control: bool,
 }
 
-fn one() -> usize {
-    1
+/// A cell is its point with a name: `cell.method` is that of the point.
+impl Deref for Cell {
+    type Target = SweepPoint;
+
+    fn deref(&self) -> &SweepPoint {
+        &self.point
+    }
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
-fn is_one(batch: &usize) -> bool {
-    *batch == 1
+impl Cell {
+    /// Whether this is the plain decoding that cells with its goal are compared with.
+    pub fn is_baseline(&self) -> bool {
+        self.method.is_plain() && !self.control
+    }
 }
 
 fn is_usual(thinking: &[String; 2]) -> bool {
     *thinking == super::spec::usual()
-}
-
-impl Cell {
-    /// Whether this is the plain autoregressive baseline.
-    pub fn is_baseline(&self) -> bool {
-        self.method.drafter == "none" && !self.control
-    }
-
-    /// What its texts are to be.
-    pub fn goal(&self) -> Goal {
-        let (sampling, beam, batch) = (self.method.sampling, self.beam, self.batch);
-        Goal { sampling, beam, batch, arguments: self.chat_arguments.clone() }
-    }
-
-    /// Whether chance has no part in its texts, so that they must be those of its baseline.
-    pub fn is_determined(&self) -> bool {
-        self.beam.is_some() || self.method.sampling.is_greedy()
-    }
 }
 
 /// A model as pinned by the plan.
@@ -202,14 +179,13 @@ impl Plan {
         (0..first.len()).map(|at| root(&first, at)).collect()
     }
 
-    /// The cells that are run twice, each with its repetition.
-    pub fn controls(&self) -> Vec<(&Cell, &Cell)> {
+    /// The places of the cells that are run twice, each with that of its repetition.
+    pub fn controls(&self) -> Vec<[usize; 2]> {
         let first = |again: &Cell| {
-            let twin = Cell { control: false, id: String::new(), ..again.clone() };
-            self.cells.iter().find(|c| Cell { id: String::new(), ..(*c).clone() } == twin)
+            self.cells.iter().position(|cell| !cell.control && cell.point == again.point)
         };
-        let repeated = self.cells.iter().filter(|c| c.control);
-        repeated.filter_map(|again| Some((first(again)?, again))).collect()
+        let repeated = self.cells.iter().enumerate().filter(|(_, cell)| cell.control);
+        repeated.filter_map(|(at, again)| Some([first(again)?, at])).collect()
     }
 
     /// The sets of arguments of the chat template, in the order of the cells.
@@ -235,18 +211,11 @@ impl Plan {
     pub fn prompts_of(&self, cell: &Cell) -> usize {
         self.prompts.len() / cell.batch * cell.batch
     }
-
-    /// The baseline with the same goal as `cell`.
-    pub fn baseline_of(&self, cell: &Cell) -> Option<&Cell> {
-        self.cells.iter().find(|c| c.is_baseline() && c.goal() == cell.goal())
-    }
 }
 
 /// A cell in words, for messages and progress.
 pub fn describe(cell: &Cell) -> String {
-    let Goal { beam, batch, arguments, .. } = cell.goal();
-    let point = SweepPoint { method: cell.method.clone(), beam, batch, arguments };
-    point.in_words() + if cell.control { ", again" } else { "" }
+    cell.in_words() + if cell.control { ", again" } else { "" }
 }
 
 /// Twelve hexadecimal digits of a text's SHA-256.

@@ -9,7 +9,6 @@ use sha2::{Digest, Sha256};
 use super::arguments::ChatArguments;
 use super::axes::{Axes, Sets, axes};
 use super::cell::{Cell, Plan, PlannedModel, short_hash};
-use super::goal::Goal;
 use super::material::Material;
 use super::point::SweepPoint;
 use super::spec::Spec;
@@ -35,9 +34,10 @@ pub(super) fn cells(spec: &Spec, plan: &mut Plan, material: &Material<'_>) -> Re
     // Each with whether it has matched a cell.
     let mut conditions = spec.exclude.iter().map(|axes| (axes, false)).collect::<Vec<_>>();
     let mut cells = Vec::new();
-    for (goal, sweeps) in goals(spec) {
-        let methods = sweeps.iter().flat_map(|sweep| methods(sweep, &goal));
-        let points = [SweepPoint::plain(goal.clone())].into_iter().chain(methods);
+    for (plain, sweeps) in baselines(spec) {
+        let methods = sweeps.iter().flat_map(|sweep| product(sweep, plain.clone(), false));
+        let methods = methods.filter(|point| !point.method.is_plain());
+        let points = [plain.clone()].into_iter().chain(methods);
         let group = group(points, plan, material, &mut conditions)?;
         let again = group.iter().take(if spec.control { CONTROLS } else { 0 }).map(repeated);
         let again = again.collect::<Vec<_>>();
@@ -83,8 +83,7 @@ fn group(
         let id = identify(&point, plan, drafts, &texts);
         plan.texts.extend(texts);
         if known.insert(id.clone()) {
-            let SweepPoint { method, beam, batch, arguments: chat_arguments } = point;
-            cells.push(Cell { id, method, beam, batch, chat_arguments, class, control: false });
+            cells.push(Cell { id, point, class, control: false });
         }
     }
     if cells.first().is_some_and(|cell| !cell.is_baseline()) {
@@ -103,32 +102,28 @@ fn repeated(cell: &Cell) -> Cell {
     Cell { control: true, id: short_hash(&format!("{} again", cell.id)), ..cell.clone() }
 }
 
-/// The goals in order, each with the sweeps in which it occurs.
-fn goals(spec: &Spec) -> Vec<(Goal, Vec<&Axes>)> {
-    let mut all: Vec<(Goal, Vec<&Axes>)> = Vec::new();
+/// Plain decoding with each goal in order, and the sweeps in which the goal occurs.
+fn baselines(spec: &Spec) -> Vec<(SweepPoint, Vec<&Axes>)> {
+    let mut all: Vec<(SweepPoint, Vec<&Axes>)> = Vec::new();
     for sweep in &spec.sweep {
         let points = product(sweep, SweepPoint::default(), true);
-        let goals = points.iter().flat_map(|point| {
-            let with =
-                |arguments: &ChatArguments| Goal { arguments: arguments.clone(), ..point.goal() };
+        let points = points.iter().flat_map(|point| {
+            let with = |arguments: &ChatArguments| SweepPoint {
+                chat_arguments: arguments.clone(),
+                ..point.clone()
+            };
             spec.chat_arguments.iter().map(with)
         });
-        for goal in goals {
-            match all.iter_mut().find(|(known, _)| *known == goal) {
+        for plain in points {
+            match all.iter_mut().find(|(known, _)| *known == plain) {
                 // Several values of an axis that the strategy does not read give one goal.
                 Some((_, sweeps)) if sweeps.last().is_some_and(|last| ptr::eq(*last, sweep)) => {}
                 Some((_, sweeps)) => sweeps.push(sweep),
-                None => all.push((goal, vec![sweep])),
+                None => all.push((plain, vec![sweep])),
             }
         }
     }
     all
-}
-
-fn methods(sweep: &Axes, goal: &Goal) -> Vec<SweepPoint> {
-    let mut points = product(sweep, SweepPoint::new(goal.clone()), false);
-    points.retain(|point| !point.method.is_plain());
-    points
 }
 
 /// The product of the axes that set the goal if `goal`, else of all other axes.
@@ -171,7 +166,7 @@ fn hashes(
 /// whether the draft model takes part, `texts` holds the hashes of the files that its
 /// method reads.
 fn identify(
-    SweepPoint { method, beam, batch, arguments }: &SweepPoint,
+    SweepPoint { method, beam, batch, chat_arguments }: &SweepPoint,
     plan: &Plan,
     drafts: bool,
     texts: &BTreeMap<String, String>,
@@ -192,7 +187,7 @@ fn identify(
     let beam = beam.map_or(String::new(), |beam| format!(" | {beam}"));
     let batch = if *batch == 1 { String::new() } else { format!(" | batch {batch}") };
     // Their order changes nothing.
-    let chat = arguments.0.iter().map(|(name, value)| format!("{name}={value}"));
+    let chat = chat_arguments.0.iter().map(|(name, value)| format!("{name}={value}"));
     let chat = chat.collect::<BTreeSet<_>>();
     let chat = chat.iter().map(|own| format!(" | chat {own}")).collect::<String>();
     let special = if plan.special_tokens { " | special tokens" } else { "" };

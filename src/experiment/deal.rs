@@ -15,9 +15,9 @@ pub(crate) fn deal(plan: &Plan, shards: usize) -> Vec<usize> {
     let goals = plan.goals();
     let mut order = Vec::new();
     for (number, place) in places(plan).into_iter().enumerate() {
-        let goal = goals[place.goal][0].goal();
-        let prompts = plan.prompts.iter().skip(place.first).take(goal.batch);
-        let words = [goal.strategy().to_owned(), goal.to_string(), place.repeat.to_string()];
+        let cell = goals[place.goal][0];
+        let prompts = plan.prompts.iter().skip(place.first).take(cell.batch);
+        let words = [cell.strategy().to_owned(), cell.goal_in_words(), place.repeat.to_string()];
         let mut hash = Sha256::new();
         for word in words.iter().chain(prompts) {
             // With its length, so that no two lists of words have the same bytes.

@@ -333,7 +333,7 @@ pub fn read_plan(folder: &Path) -> Result<Plan> {
     }
     let damaged = || format!("{} is damaged", file.display());
     let plan: Plan = toml::from_str(&text).with_context(damaged)?;
-    plan.check().with_context(damaged)?;
+    plan.check_values().and_then(|()| plan.check()).with_context(damaged)?;
     if !plan.is_sealed_in(&text) {
         bail!("{} is damaged: its contents do not have the hash {}", file.display(), plan.hash);
     }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 
+use super::axes::BATCH;
 use super::cell::{Cell, FORMAT, Plan, PlannedModel, short_hash};
 use super::cells::cells;
 use super::choice::{Chosen, Room};
 use super::draw::choose;
-use super::goal::BATCH;
 use super::keys::{MAX_TOKENS, REPEATS, WARMUP};
 use super::material::Material;
 use super::prompts::{self, Prompt};
@@ -134,12 +134,12 @@ impl Plan {
         short_hash(&text.replace("\r\n", "\n").replacen(&with, "hash = \"\"", 1)) == self.hash
     }
 
-    /// Refuses counts and settings that no plan may have, both in a new plan and in one
-    /// that is read back.
+    /// Refuses counts and settings out of range in a plan that is read back; those of a new plan were
+    /// refused where they were read.
     ///
     /// # Errors
     /// Names the setting and the allowed values.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(super) fn check_values(&self) -> Result<()> {
         for (param, value) in [
             (MAX_TOKENS, self.max_tokens),
             (REPEATS, self.repeats as usize),
@@ -148,6 +148,7 @@ impl Plan {
             param.check(&Value::Count(value))?;
         }
         for cell in &self.cells {
+            BATCH.check(&Value::Count(cell.batch))?;
             cell.method.sampling.validate()?;
             cell.beam.map_or(Ok(()), |beam| beam.validate())?;
             if cell.method.num_speculative_tokens > 0 {
@@ -158,6 +159,15 @@ impl Plan {
                 find_param(key).map_or(Ok(()), |param| param.check(value).map(|_| ()))?;
             }
         }
+        Ok(())
+    }
+
+    /// Refuses what no plan may have, new or read back: ids that occur twice, batches without
+    /// prompts, and too many tokens.
+    ///
+    /// # Errors
+    /// Says what is wrong and, where there are any, the allowed values.
+    pub(super) fn check(&self) -> Result<()> {
         let ids = |ids: &mut dyn Iterator<Item = &String>| ids.collect::<BTreeSet<_>>().len();
         if ids(&mut self.prompts.iter()) < self.prompts.len()
             || ids(&mut self.cells.iter().map(|cell| &cell.id)) < self.cells.len()
@@ -172,7 +182,6 @@ impl Plan {
             bail!("\"copies\" must map prompts of the plan to prompts that are no copies");
         }
         let batch = self.cells.iter().map(|cell| cell.batch).max().unwrap_or(1);
-        BATCH.check(&Value::Count(batch))?;
         if batch > self.prompts.len() {
             let prompts = self.prompts.len();
             bail!("\"batch\" = {batch} needs as many prompts, and there are {prompts}");

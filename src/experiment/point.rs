@@ -1,51 +1,106 @@
 //! The points of a sweep: a method and what its texts are to be.
 
+use std::fmt::Write;
+
 use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
 
 use super::arguments::ChatArguments;
-use super::axes::Axes;
-use super::goal::{BATCH, BEAM, Goal, STRATEGY};
-use crate::beam::{BeamSettings, drafting};
+use super::axes::{Axes, BATCH, BEAM, SAMPLING, STRATEGY};
+use crate::beam::{BEAM_PARAMS, BeamSettings, drafting};
 use crate::decode::{MethodSpec, NUM_SPECULATIVE_TOKENS, PLAIN, class_of};
 use crate::params::Value;
 use crate::sampling::SamplingParams;
 
-/// A point of a sweep.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct SweepPoint {
-    pub(super) method: MethodSpec,
-    pub(super) beam: Option<BeamSettings>,
-    pub(super) batch: usize,
-    pub(super) arguments: ChatArguments,
+/// A point of a sweep: a method, and the goal of its texts, which are either drawn token by token
+/// from a distribution or the best that a beam search finds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SweepPoint {
+    /// Drafter, verifier, draft length and sampling, by their canonical names. Beam search has
+    /// neutral settings of sampling.
+    #[serde(flatten)]
+    pub method: MethodSpec,
+    /// The settings of beam search; without them, texts are drawn token by token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beam: Option<BeamSettings>,
+    /// How many texts are decoded together; more than one share their passes.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub batch: usize,
+    /// What the chat template gets in addition to the conversation.
+    #[serde(default, skip_serializing_if = "ChatArguments::is_empty")]
+    pub chat_arguments: ChatArguments,
+}
+
+fn one() -> usize {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde calls it
+fn is_one(batch: &usize) -> bool {
+    *batch == 1
 }
 
 impl Default for SweepPoint {
+    /// Plain decoding, one text at a time.
     fn default() -> Self {
-        Self::new(Goal {
-            sampling: SamplingParams::default(),
+        Self {
+            method: MethodSpec { drafter: PLAIN.to_owned(), ..MethodSpec::default() },
             beam: None,
             batch: 1,
-            arguments: ChatArguments::default(),
-        })
+            chat_arguments: ChatArguments::default(),
+        }
     }
 }
 
 impl SweepPoint {
-    /// The default method with this goal.
-    pub(super) fn new(Goal { sampling, beam, batch, arguments }: Goal) -> Self {
-        Self { method: MethodSpec { sampling, ..MethodSpec::default() }, beam, batch, arguments }
+    /// What its texts are to be, whatever drafts them: how they are drawn, the beams that find
+    /// them, how many are decoded together, and what the chat template gets. Cells are compared with
+    /// the plain decoding that has the same goal.
+    pub fn goal(&self) -> (SamplingParams, Option<BeamSettings>, usize, &ChatArguments) {
+        (self.method.sampling, self.beam, self.batch, &self.chat_arguments)
     }
 
-    /// Plain decoding with this goal: the baseline.
-    pub(super) fn plain(goal: Goal) -> Self {
-        let mut point = Self::new(goal);
-        point.method.drafter = PLAIN.to_owned();
-        point
+    /// The name of its strategy, as on the axis.
+    pub fn strategy(&self) -> &'static str {
+        if self.beam.is_some() { BEAM } else { SAMPLING }
     }
 
-    pub(super) fn goal(&self) -> Goal {
-        let (sampling, beam, batch) = (self.method.sampling, self.beam, self.batch);
-        Goal { sampling, beam, batch, arguments: self.arguments.clone() }
+    /// Whether chance has no part in its texts, so that they must be those of plain decoding.
+    pub fn is_determined(&self) -> bool {
+        self.beam.is_some() || self.method.sampling.is_greedy()
+    }
+
+    /// The settings of its goal, by key.
+    pub fn goal_settings(&self) -> Vec<(&'static str, Value)> {
+        let mut settings = match self.beam {
+            Some(beam) => {
+                let keys = BEAM_PARAMS.iter().map(|param| param.key);
+                keys.filter_map(|key| Some((key, beam.get(key)?))).collect()
+            }
+            None => self.method.sampling.settings().collect::<Vec<_>>(),
+        };
+        settings.push((BATCH.key, Value::Count(self.batch)));
+        settings
+    }
+
+    /// Its goal in words.
+    pub fn goal_in_words(&self) -> String {
+        let sampling = self.method.sampling;
+        let mut words = match self.beam {
+            Some(beam) => beam.to_string(),
+            None => format!("T = {}", sampling.temperature),
+        };
+        // Those of beam search are neutral.
+        for (key, value) in sampling.changes().filter(|(key, _)| *key != "temperature") {
+            _ = write!(words, ", {key} = {value}");
+        }
+        if self.batch > 1 {
+            _ = write!(words, ", batch = {}", self.batch);
+        }
+        if !self.chat_arguments.is_empty() {
+            _ = write!(words, ", {}", self.chat_arguments);
+        }
+        words
     }
 
     /// The same point with the axis `key` set to `value`. Beam search has no settings of
@@ -84,7 +139,7 @@ impl SweepPoint {
         let Self { method, beam, .. } = self;
         let own = || method.params.set(key).cloned();
         match (key, beam) {
-            ("strategy", _) => Some(Value::Text(self.goal().strategy().to_owned())),
+            ("strategy", _) => Some(Value::Text(self.strategy().to_owned())),
             ("drafter", _) => Some(Value::Text(method.drafter.clone())),
             ("verifier", None) => Some(Value::Text(method.verifier.clone())),
             ("length", _) => Some(Value::Text(method.length.clone())),
@@ -141,7 +196,7 @@ impl SweepPoint {
             words += if beam.is_some() { "" } else { &verifier };
             words += &format!(", K = {}", method.num_speculative_tokens);
         }
-        words += &format!(", {}", self.goal());
+        words += &format!(", {}", self.goal_in_words());
         for (key, value) in method.params.iter() {
             words += &format!(", {key} = {value}");
         }

@@ -11,8 +11,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
 
 use super::arguments::ChatArguments;
-use super::axes::{Axes, SweepAxis, axes, axis};
-use super::goal::{BEAM, SAMPLING, STRATEGY};
+use super::axes::{Axes, BEAM, SAMPLING, STRATEGY, SweepAxis, axes, axis};
 use super::keys::{KEYS, day, fill_in, top_key, unknown};
 use super::spec::Spec;
 use crate::beam::BEAM_PARAMS;

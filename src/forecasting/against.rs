@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::cells::{ForecastCell, compared};
 use crate::experiment::{Cell, PlannedModel};
-use crate::report::Results;
+use crate::report::{CellView, Run};
 use crate::sampling::SamplingParams;
-use crate::statistics::{CountedRound, MIN_PROMPTS, Sample, WIDE_Z};
+use crate::statistics::{CountedRound, MIN_PROMPTS, Sample, WIDE_Z, pair_by_prompt, speedup};
 use crate::tape::{Tape, TapeDrafter, TapeModel};
 
 /// A cell of a run with its forecast. `docs/tape.md` describes the columns.
@@ -41,19 +41,19 @@ pub struct ForecastGap {
 ///
 /// # Errors
 /// If the run has another target, or no such cell.
-pub fn gaps(tape: &Tape, cells: &[ForecastCell], results: &Results) -> Result<Vec<ForecastGap>> {
+pub fn gaps(tape: &Tape, cells: &[ForecastCell], run: &Run) -> Result<Vec<ForecastGap>> {
     let target = &tape.header.target;
-    if !same(target, &results.plan.target) {
+    if !same(target, &run.plan.target) {
         bail!(
             "the sequences of the tape are from {}, and those of the run from {}",
             target.name,
-            results.plan.target.name
+            run.plan.target.name
         );
     }
     let mut found = Vec::new();
-    for cell in results.plan.cells.iter().filter(|cell| !cell.control && cell.beam.is_none()) {
-        let forecast = cells.iter().find(|own| is_of(tape, own, cell, results));
-        found.extend(forecast.and_then(|forecast| gap(tape, forecast, cell, results)));
+    for cell in run.cells.iter().filter(|cell| !cell.control && cell.beam.is_none()) {
+        let forecast = cells.iter().find(|own| is_of(tape, own, cell, run));
+        found.extend(forecast.and_then(|forecast| gap(tape, forecast, cell, run)));
     }
     if found.is_empty() {
         bail!("the run has no cell with a drafter of the tape, a fixed K and a rule for chains");
@@ -62,7 +62,7 @@ pub fn gaps(tape: &Tape, cells: &[ForecastCell], results: &Results) -> Result<Ve
 }
 
 /// Whether a forecast belongs to a cell.
-fn is_of(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> bool {
+fn is_of(tape: &Tape, own: &ForecastCell, cell: &Cell, run: &Run) -> bool {
     let method = &cell.method;
     let drafter = &tape.drafters[own.config.drafter];
     own.config.tree.is_none()
@@ -71,7 +71,7 @@ fn is_of(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> boo
         && method.verifier == own.config.rule.verifier()
         && method.num_speculative_tokens == own.config.k
         && method.sampling == tape.header.samplings[own.config.sampling]
-        && draft_is(drafter, results.plan.draft.as_ref())
+        && draft_is(drafter, run.plan.draft.as_ref())
         // Rules for chains have no settings of their own.
         && drafter.params == method.params
 }
@@ -84,9 +84,9 @@ fn draft_is(drafter: &TapeDrafter, plan: Option<&PlannedModel>) -> bool {
     drafter.model.as_ref().is_none_or(|model| plan.is_some_and(|plan| same(model, plan)))
 }
 
-fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Option<ForecastGap> {
-    let samples = results.samples(&cell.id);
-    let extent = Extent::of(tape, own, results);
+fn gap(tape: &Tape, own: &ForecastCell, cell: &CellView, run: &Run) -> Option<ForecastGap> {
+    let samples = &cell.samples;
+    let extent = Extent::of(tape, own, run);
     let names = tape.sequences.iter().map(|sequence| sequence.prompt.as_str());
     let originals = names.zip(tape.originals()).collect::<BTreeMap<_, _>>();
     let mut prompts = BTreeMap::<_, Vec<&Sample>>::new();
@@ -104,7 +104,7 @@ fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Optio
     let greedy = cell.method.sampling.is_greedy();
     let texts = greedy.then(|| extent.differing(tape, own, samples));
     // The times of a part of the rounds are not known.
-    let speedup = |of: &dyn Fn() -> Option<f64>| extent.limit.is_none().then(of).flatten();
+    let of_whole = |of: &dyn Fn() -> Option<f64>| extent.limit.is_none().then(of).flatten();
     Some(ForecastGap {
         cell: cell.id.clone(),
         sampling: cell.method.sampling,
@@ -121,10 +121,9 @@ fn gap(tape: &Tape, own: &ForecastCell, cell: &Cell, results: &Results) -> Optio
         texts: samples.len(),
         compared: texts.map(|[compared, _]| compared),
         differing: texts.map(|[_, differing]| differing),
-        forecast_speedup: speedup(&|| own.speedup(0)?.value()),
-        measured_speedup: speedup(&|| {
-            let pairs = crate::statistics::pair_by_prompt(results.baseline(cell), samples);
-            crate::statistics::speedup(pairs.values())
+        forecast_speedup: of_whole(&|| own.speedup(0)?.value()),
+        measured_speedup: of_whole(&|| {
+            speedup(pair_by_prompt(run.baseline(cell), samples).values())
         }),
     })
 }
@@ -138,9 +137,9 @@ struct Extent {
 }
 
 impl Extent {
-    fn of(tape: &Tape, own: &ForecastCell, results: &Results) -> Self {
+    fn of(tape: &Tape, own: &ForecastCell, run: &Run) -> Self {
         let all = tape.sequences.iter().map(|sequence| sequence.max_tokens);
-        let all = all.chain([results.plan.max_tokens]);
+        let all = all.chain([run.plan.max_tokens]);
         let (least, most) = (all.clone().min(), all.max());
         Self { limit: least.filter(|_| least != most), k: own.config.k }
     }

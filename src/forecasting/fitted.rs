@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::bench::{CostRow, DRAFT_COST, OUTSIDE_COST, PREFILL_COST, TARGET_COST};
 use crate::decode::MethodSpec;
 use crate::experiment::Cell;
-use crate::report::{Results, load, write_csv};
+use crate::report::{Run, load, write_csv};
 use crate::statistics::{PartCost, RowSums, Sample, add_rows, timed};
 
 /// Fits costs to the rounds of a run whose times count, and writes `fitted-costs-DRAFTER.csv` into
@@ -17,9 +17,9 @@ use crate::statistics::{PartCost, RowSums, Sample, add_rows, timed};
 /// # Errors
 /// If the run has no such rounds whose times count, or the file cannot be written.
 pub fn write_costs(folder: &Path, drafter: &str) -> Result<PathBuf> {
-    let results = load(folder)?;
-    let plain = samples(&results, Cell::is_baseline);
-    let drafted = samples(&results, |cell| cell.method.drafter == drafter);
+    let run = load(folder)?;
+    let plain = samples(&run, Cell::is_baseline);
+    let drafted = samples(&run, |cell| cell.method.drafter == drafter);
     for (what, rounds) in [("plain decoding", &plain), (drafter, &drafted)] {
         if rounds.is_empty() {
             bail!("{} has no rounds of {what} whose times count", folder.display());
@@ -33,10 +33,10 @@ pub fn write_costs(folder: &Path, drafter: &str) -> Result<PathBuf> {
 }
 
 /// The generations of some cells whose times count.
-fn samples(results: &Results, of: impl Fn(&Cell) -> bool) -> Vec<&Sample> {
-    let decodes = |cell: &&Cell| !cell.control && cell.beam.is_none() && of(cell);
-    let cells = results.plan.cells.iter().filter(decodes);
-    cells.flat_map(|cell| timed(results.samples(&cell.id))).collect()
+fn samples(run: &Run, of: impl Fn(&Cell) -> bool) -> Vec<&Sample> {
+    let cells = run.cells.iter();
+    let cells = cells.filter(|cell| !cell.control && cell.beam.is_none() && of(cell));
+    cells.flat_map(|cell| timed(&cell.samples)).collect()
 }
 
 fn fitted(plain: &[&Sample], drafted: &[&Sample], with_model: bool) -> Vec<CostRow> {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 
 use super::tape_file::TapeFile;
-use crate::decode::{MethodSpec, PLAIN};
+use crate::decode::MethodSpec;
 use crate::distribution::Token;
 use crate::draft::{DRAFTERS, Tools, draft_sampling};
 use crate::error::Error;
@@ -40,7 +40,7 @@ pub struct Scoring<'a> {
 /// If its name or a setting is not allowed, or it does not draft chains.
 pub fn canonical(drafter: TapeDrafter) -> Result<TapeDrafter, Error> {
     let spec = spec(&drafter, SamplingParams::default());
-    spec.validate()?;
+    let canonical = spec.canonical()?;
     spec.check_read()?;
     let entry = find("drafter", DRAFTERS, &drafter.drafter)?;
     let length = find("draft length policy", LENGTHS, &spec.length)?;
@@ -53,13 +53,13 @@ pub fn canonical(drafter: TapeDrafter) -> Result<TapeDrafter, Error> {
             if length.name == "confidence" { ": set confidence_tuned = 0" } else { "" }
         )));
     }
-    if (entry.build.shape)(&spec.canonical()?.params)?.branches() {
+    if (entry.build.shape)(&canonical.params)?.branches() {
         return Err(Error::setting(format!(
             "drafter \"{}\" drafts trees: a tape holds only scores of drafters of chains",
             entry.name
         )));
     }
-    if entry.name == PLAIN {
+    if spec.is_plain() {
         return Err(Error::setting(
             "drafter \"none\" drafts nothing, so there is nothing to score",
         ));

@@ -17,8 +17,8 @@ use crate::statistics::Sample;
 pub(super) struct BlockAccount {
     /// Its generations, each with the number of its cell in the plan.
     pub(super) samples: Vec<(usize, Sample)>,
-    pub(super) failures: Vec<FailureRow>,
-    pub(super) divergences: Vec<DivergenceRow>,
+    pub(super) failures: Vec<(usize, FailureRow)>,
+    pub(super) divergences: Vec<(usize, DivergenceRow)>,
     /// By the number of the cell.
     pub(super) reached: BTreeMap<usize, Reached>,
     /// The inconsistencies between the rows of each of its generations.
@@ -177,11 +177,13 @@ impl RowVisitor for Accounts<'_> {
     }
 
     fn failure(&mut self, block: usize, row: FailureRow) {
-        self.block(block).failures.push(row);
+        let cell = self.cell(&row.cell);
+        self.block(block).failures.push((cell, row));
     }
 
     fn divergence(&mut self, block: usize, row: DivergenceRow) {
-        self.block(block).divergences.push(row);
+        let cell = self.cell(&row.cell);
+        self.block(block).divergences.push((cell, row));
     }
 
     fn generation(&mut self, block: usize, row: GenerationRow) {

@@ -3,26 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::document::{DocBlock, DocCell};
-use super::results::Results;
-use super::series::{Series, columns, lines, plain_lines};
-use super::tables::{number, with_interval};
-use crate::experiment::Cell;
-use crate::rows::SummaryRow;
+use super::run::{CellView, Run};
+use super::tables::{columns, lines, number, with_interval};
+use crate::experiment::SweepPoint;
 use crate::statistics::Sample;
 
 /// Plain decoding and then the methods, in every batch. Empty if the run has one completion at a
 /// time.
-pub(super) fn section(
-    results: &Results,
-    series: &[Series<'_>],
-    summary: &[SummaryRow],
-) -> Vec<DocBlock> {
-    if results.plan.cells.iter().all(|cell| cell.batch == 1) {
-        return Vec::new();
-    }
-    let numbers = |cell: &Cell, row: &SummaryRow| Some(numbers(results, cell, row));
-    let mut table = plain_lines(results, summary, |_| true, numbers);
-    table.extend(lines(series, summary, numbers));
+pub(super) fn section(run: &Run) -> Vec<DocBlock> {
+    let batched = run.cells.iter().any(|cell| cell.batch > 1);
+    let cells = run.baselines().chain(run.drafted()).filter(|_| batched);
+    let table = lines(cells, |cell| Some(numbers(run, cell)));
     let head = columns(&[
         "completions at once, mean:",
         "tokens/s:",
@@ -44,8 +35,8 @@ pub(super) fn section(
     )
 }
 
-fn numbers(results: &Results, cell: &Cell, row: &SummaryRow) -> Vec<DocCell> {
-    let others = others(results, cell);
+fn numbers(run: &Run, cell: &CellView) -> Vec<DocCell> {
+    let (row, others) = (&cell.row, others(run, cell));
     vec![
         number(row.texts_at_once, 2),
         number(row.tokens_per_second, 1),
@@ -58,17 +49,13 @@ fn numbers(results: &Results, cell: &Cell, row: &SummaryRow) -> Vec<DocCell> {
 
 /// How many completions of a cell in a batch are other than those of the same cell without, and
 /// of how many; `None` if the plan has no such cell.
-fn others(results: &Results, cell: &Cell) -> Option<(usize, usize)> {
-    let same = |other: &&Cell| {
-        let alone = Cell { batch: 1, id: other.id.clone(), ..cell.clone() };
-        **other == alone && other.id != cell.id
-    };
-    let alone = results.plan.cells.iter().find(same)?;
+fn others(run: &Run, cell: &CellView) -> Option<(usize, usize)> {
+    let point = SweepPoint { batch: 1, ..cell.point.clone() };
+    let same = |other: &&CellView| other.point == point && other.control == cell.control;
+    let alone = run.cells.iter().filter(|_| cell.batch > 1).find(same)?;
     let place = |sample: &Sample| (sample.prompt.clone(), sample.repeat);
-    let alone = results.samples(&alone.id).iter().map(|s| (place(s), s.text));
-    let alone = alone.collect::<BTreeMap<_, _>>();
-    let pairs = results.samples(&cell.id).iter();
-    let pairs = pairs.filter_map(|s| Some((s.text, *alone.get(&place(s))?)));
+    let alone = alone.samples.iter().map(|s| (place(s), s.text)).collect::<BTreeMap<_, _>>();
+    let pairs = cell.samples.iter().filter_map(|s| Some((s.text, *alone.get(&place(s))?)));
     let pairs = pairs.collect::<Vec<_>>();
     Some((pairs.iter().filter(|(own, alone)| own != alone).count(), pairs.len()))
 }

@@ -1,20 +1,12 @@
 //! Beam searches: their scores, and the passes that drafts save.
 
 use super::document::{DocBlock, DocCell};
-use super::results::Results;
-use super::series::{Series, lines, plain_lines};
-use super::tables::{number, with_interval};
-use crate::experiment::Cell;
-use crate::rows::SummaryRow;
+use super::run::{CellView, Run};
+use super::tables::{lines, number, with_interval};
 
 /// The searches without drafts and then those with drafts. Empty if the run has none.
-pub(super) fn section(
-    results: &Results,
-    series: &[Series<'_>],
-    summary: &[SummaryRow],
-) -> Vec<DocBlock> {
-    let mut table = plain_lines(results, summary, |cell| cell.beam.is_some(), numbers);
-    table.extend(lines(series, summary, numbers));
+pub(super) fn section(run: &Run) -> Vec<DocBlock> {
+    let table = lines(run.baselines().chain(run.drafted()), numbers);
     let head = [
         "method",
         "search",
@@ -39,8 +31,9 @@ pub(super) fn section(
     )
 }
 
-fn numbers(cell: &Cell, row: &SummaryRow) -> Option<Vec<DocCell>> {
+fn numbers(cell: &CellView) -> Option<Vec<DocCell>> {
     cell.beam?;
+    let row = &cell.row;
     let (lo, hi) = (row.passes_per_row_lo, row.passes_per_row_hi);
     Some(vec![
         row.generations.into(),

@@ -1,73 +1,62 @@
 //! The draft length that stands for a series: the best one, and how stable that choice is.
 
-use super::loops::{is_looping, judged, judged_samples, pairs_of};
-use super::results::Results;
-use super::series::Series;
-use super::validity::SpeedVerdict;
-use crate::experiment::Cell;
-use crate::rows::SummaryRow;
-use crate::statistics::{Contest, Interval, PairedTime, pair_by_prompt};
+use super::loops::judged_pairs;
+use super::run::{CellView, Run, Series};
+use crate::statistics::{Contest, Verdicts, pair_by_prompt};
 
-/// The fastest cell of a series or, if the times give no verdict, that with the largest K.
-pub(super) struct BestCell<'a> {
-    pub(super) cell: &'a Cell,
-    /// Its row of `summary.csv`.
-    pub(super) row: &'a SummaryRow,
-    /// Its times paired with the baseline's, one pair per prompt.
-    pub(super) times: Vec<PairedTime>,
-    /// Cells that were excluded because they finished fewer prompts than others, with the
-    /// number of prompts they finished.
-    pub(super) left_out: Vec<(&'a Cell, usize)>,
-    /// The contest that it won, with its number there; `None` if its K is the largest.
-    won: Option<(Contest<'a>, usize)>,
+/// The place in a series of the cell that stands for it: the fastest or, if the times give no
+/// verdict, that with the largest K. `None` if no cell was timed.
+pub(super) fn best(run: &Run, series: &Series<'_>) -> Option<usize> {
+    let contest = SeriesContest::of(run, series)?;
+    if run.times.is_valid() { Some(contest.fastest()) } else { contest.longest() }
 }
 
-impl BestCell<'_> {
-    /// The share of resamples in which it is the fastest cell of its series; `None` if the
-    /// series has only one cell or the run only one prompt, or the times give no verdict.
-    pub(super) fn wins(&self) -> Option<f64> {
-        let (contest, entrant) = self.won.as_ref()?;
-        contest.wins().map(|wins| wins[*entrant])
-    }
+/// The timed cells of a series as entrants of a contest.
+pub(super) struct SeriesContest<'a> {
+    series: &'a Series<'a>,
+    contest: Contest<'a>,
+    verdicts: Verdicts,
+    /// Their places in the series, each with the number of prompts that it finished.
+    entrants: Vec<(usize, usize)>,
 }
 
-/// The cell that stands for a series; `None` if no cell was timed.
-pub(super) fn best<'a>(
-    results: &'a Results,
-    series: &Series<'a>,
-    summary: &'a [SummaryRow],
-) -> Option<BestCell<'a>> {
-    let mut contest = Contest::default();
-    let mut entrants = Vec::new();
-    for cell in &series.cells {
-        let all = pair_by_prompt(results.baseline(cell), results.samples(&cell.id));
-        if !all.is_empty() {
-            let times = all.values().copied().collect::<Vec<_>>();
-            let judged = pairs_of(results, cell, judged_samples(results, cell).into_iter());
-            // If every generation has a loop, there is no verdict, and K is the fastest on loops.
-            contest.add(if judged.is_empty() { all } else { judged });
-            entrants.push((*cell, times));
+impl<'a> SeriesContest<'a> {
+    /// The contest of a series; `None` if no cell was timed.
+    pub(super) fn of(run: &Run, series: &'a Series<'a>) -> Option<Self> {
+        let (mut contest, mut entrants) = (Contest::default(), Vec::new());
+        for (at, &cell) in series.cells.iter().enumerate() {
+            let all = pair_by_prompt(run.baseline(cell), &cell.samples);
+            if !all.is_empty() {
+                entrants.push((at, all.len()));
+                let judged = judged_pairs(run, cell);
+                // If every generation has a loop, there is no verdict, and K is the fastest on loops.
+                contest.add(if judged.is_empty() { all } else { judged });
+            }
         }
+        Some(Self { series, verdicts: contest.decide()?, contest, entrants })
     }
-    let verdicts = contest.decide()?;
-    let left_out = verdicts.left_out.iter().map(|&i| (entrants[i].0, entrants[i].1.len()));
-    let left_out = left_out.collect();
-    let valid = results.times().is_valid();
-    // Cells are in order of increasing K.
-    let longest = || (0..entrants.len()).rev().find(|i| !verdicts.left_out.contains(i));
-    let entrant = if valid { verdicts.best } else { longest()? };
-    let (cell, times) = entrants.swap_remove(entrant);
-    let row = summary.iter().find(|row| row.cell == cell.id)?;
-    let won = valid.then_some((contest, entrant));
-    Some(BestCell { cell, row, times, left_out, won })
-}
 
-/// The verdict on a cell: on its generations without loops if plain decoding has too many.
-pub(super) fn verdict(results: &Results, row: &SummaryRow) -> SpeedVerdict {
-    let speedup = judged(row);
-    let interval = speedup.lo.zip(speedup.hi).map(|(lo, hi)| Interval { lo, hi });
-    match results.times().verdict(interval) {
-        SpeedVerdict::TooFewPrompts if is_looping(row) => SpeedVerdict::TooManyLoops,
-        found => found,
+    /// The place of the fastest cell.
+    fn fastest(&self) -> usize {
+        self.entrants[self.verdicts.best].0
+    }
+
+    /// The place of the cell with the largest K.
+    fn longest(&self) -> Option<usize> {
+        let mut entrants = (0..self.entrants.len()).rev();
+        entrants.find(|at| !self.verdicts.left_out.contains(at)).map(|at| self.entrants[at].0)
+    }
+
+    /// The share of resamples in which the fastest cell is that; `None` if the series has only one
+    /// cell or the run only one prompt.
+    pub(super) fn wins(&self) -> Option<f64> {
+        self.contest.wins().map(|wins| wins[self.verdicts.best])
+    }
+
+    /// Cells that were excluded because they finished fewer prompts than others, with the number
+    /// of prompts that they finished.
+    pub(super) fn left_out(&self) -> impl Iterator<Item = (&'a CellView, usize)> {
+        let entrants = self.verdicts.left_out.iter().map(|&entrant| self.entrants[entrant]);
+        entrants.map(|(at, prompts)| (self.series.cells[at], prompts))
     }
 }

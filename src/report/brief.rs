@@ -3,15 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::best::{best, verdict};
-use super::loops::{LoopShares, is_looping, loop_free_cell};
-use super::results::Results;
-use super::series::Series;
+use super::loops::{LoopShares, any_looping, loop_free_cell};
+use super::run::{Run, Series};
 use super::tables::{number, with_interval};
 use super::warnings;
 use crate::plot::broken;
 use crate::registry::class_with_word;
-use crate::rows::SummaryRow;
 use crate::shown;
 
 /// How many warnings and rows are shown at most; `report.md` has all of them.
@@ -51,13 +48,13 @@ pub struct Brief {
 }
 
 impl Brief {
-    pub(super) fn new(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Self {
-        let times = results.times();
+    pub(super) fn new(run: &Run) -> Self {
+        let times = &run.times;
         let mut all = times.reasons.iter().map(|reason| reason.sentence()).collect::<Vec<_>>();
-        let shares = LoopShares::of(results).filter(|loops| loops.alarming);
+        let shares = LoopShares::of(run).filter(|loops| loops.alarming);
         all.extend(shares.map(|loops| loops.words()));
-        all.extend(warnings::warnings(results, summary));
-        let loops = times.is_valid() && summary.iter().any(is_looping);
+        all.extend(warnings::warnings(run));
+        let loops = times.is_valid() && any_looping(run);
         let head = [
             "method",
             "sampling",
@@ -68,22 +65,23 @@ impl Brief {
             "acceptance",
             "verdict",
         ];
-        let row = |series: &Series<'_>| {
-            let row = best(results, series, summary)?.row;
+        let row = |series: Series<'_>| {
+            let cell = series.best()?;
+            let row = &cell.row;
             let k = row.num_speculative_tokens.map_or_else(String::new, |k| k.to_string());
             Some([
-                shown::line(&series.method),
-                series.sampling.clone(),
+                shown::line(&cell.name),
+                cell.sampling.clone(),
                 row.class.clone(),
                 k,
                 with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2).to_string(),
                 if loops { loop_free_cell(row).to_string() } else { String::new() },
                 number(row.acceptance_rate, 3).to_string(),
-                verdict(results, row).words().split(':').next().unwrap_or_default().to_owned(),
+                cell.verdict.words().split(':').next().unwrap_or_default().to_owned(),
             ])
         };
         let warnings = all.iter().map(|warning| shown::line(warning)).collect();
-        let rows = series.iter().filter_map(row).collect();
+        let rows = run.series().filter_map(row).collect();
         Self { warnings, head: head.map(str::to_owned), rows }
     }
 

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 
 use super::load::load;
-use super::results::Results;
-use crate::experiment::{Cell, describe};
+use super::run::{CellView, Run};
+use crate::experiment::describe;
 use crate::output::{make_folder, write_whole};
 use crate::statistics::{Sample, rounds};
 
@@ -34,30 +34,29 @@ const TABLES: [(&str, CategoryMetric); 2] = [
 /// # Errors
 /// If a file is missing, damaged or cannot be written; the message names the file.
 pub fn write_by_category(folder: &Path) -> Result<PathBuf> {
-    let results = load(folder)?;
+    let run = load(folder)?;
     let out = folder.join(FOLDER);
     make_folder(&out)?;
     for (name, metric) in TABLES {
-        write_whole(&out.join(format!("{name}.csv")), &table(&results, metric)?)?;
+        write_whole(&out.join(format!("{name}.csv")), &table(&run, metric)?)?;
     }
     Ok(out)
 }
 
-fn table(results: &Results, metric: CategoryMetric) -> Result<Vec<u8>> {
-    let categories = results.samples.values().flatten().map(|sample| &*sample.category);
+fn table(run: &Run, metric: CategoryMetric) -> Result<Vec<u8>> {
+    let categories = run.samples().map(|sample| &*sample.category);
     let categories = categories.collect::<BTreeSet<_>>();
     let mut writer = csv::Writer::from_writer(Vec::new());
     let head = ["Model"].into_iter().chain(categories.iter().copied()).chain(["Overall"]);
     writer.write_record(head)?;
-    for cell in results.plan.cells.iter().filter(|cell| !cell.is_baseline() && !cell.control) {
-        let samples = results.samples(&cell.id);
-        let values = categories.iter().map(|name| sums(samples, name).map(metric));
+    for cell in run.cells.iter().filter(|cell| cell.series.is_some()) {
+        let values = categories.iter().map(|name| sums(&cell.samples, name).map(metric));
         let values = values.collect::<Vec<_>>();
         let known = values.iter().flatten().copied().collect::<Vec<_>>();
         let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
         let text = |value: Option<f64>| value.map_or_else(String::new, |x| format!("{x:.4}"));
         let numbers = values.into_iter().chain([mean]).map(text);
-        writer.write_record([model(results, cell)].into_iter().chain(numbers))?;
+        writer.write_record([model(run, cell)].into_iter().chain(numbers))?;
     }
     Ok(writer.into_inner()?)
 }
@@ -75,6 +74,6 @@ fn sums(samples: &[Sample], category: &str) -> Option<[f64; 3]> {
 }
 
 /// What stands in the column of the model.
-fn model(results: &Results, cell: &Cell) -> String {
-    format!("{}, {}", results.plan.target.name, describe(cell))
+fn model(run: &Run, cell: &CellView) -> String {
+    format!("{}, {}", run.plan.target.name, describe(cell))
 }

@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::best::{best, verdict};
+use super::best::SeriesContest;
 use super::document::{DocBlock, DocCell, DocFigure, external, ours, strong};
-use super::loops::{LoopShares, is_looping, judged_samples, loop_free_cell, pairs_of};
-use super::results::Results;
-use super::series::{Names, Series, columns, lines, series};
-use super::tables::{number, verdict_cell, with_interval};
-use super::validity::InvalidTimes;
+use super::loops::{LoopShares, any_looping, judged_samples, loop_free_cell, pairs_of};
+use super::run::Run;
+use super::tables::{columns, lines, number, verdict_cell, with_interval};
 use super::warnings::warnings;
 use super::{
     batches, beams, contrasts, controls, divergence, held_out, machines, other_tools, outliers,
@@ -16,10 +14,9 @@ use super::{
 };
 use crate::experiment::PlannedModel;
 use crate::model::{CacheDtype, Vocabulary};
-use crate::registry::class_with_word;
 use crate::rows::SummaryRow;
 use crate::shown::count;
-use crate::statistics::{MIN_PROMPTS, RESAMPLES, acceptance, deciles, speedup};
+use crate::statistics::{MIN_PROMPTS, RESAMPLES, acceptance, deciles, pair_by_prompt, speedup};
 
 /// The head of the column of the speedups without loops.
 const WITHOUT_LOOPS: &str = "without loops [95 %]:";
@@ -27,53 +24,57 @@ const WITHOUT_LOOPS: &str = "without loops [95 %]:";
 /// The maximum number of prompts named in a sentence about how prompts were chosen.
 const LISTED: usize = 12;
 
-pub(super) fn compose(
-    results: &Results,
-    summary: &[SummaryRow],
-    figures: Vec<DocFigure>,
-) -> Vec<DocBlock> {
-    let series = series(results);
-    let plan = &results.plan;
+/// A section of the report: its heading and what follows. A section without rows is empty.
+type Section = fn(&Run) -> Vec<DocBlock>;
+
+/// The sections before the figures.
+const FIRST: &[Section] = &[best_lengths, contrasts::section, checks, machines::section];
+
+/// The sections after the figures.
+const OTHERS: &[Section] = &[
+    cells,
+    batches::section,
+    beams::section,
+    speedup_ceiling::section,
+    held_out::section,
+    predictions,
+    places::sections,
+    thinking::section,
+    worth::against_rejection,
+    worth::ceilings,
+    worth::distances,
+    policies::section,
+    controls::section,
+    divergence::section,
+    categories,
+    spread,
+    outliers::section,
+    trace::section,
+    other_tools::section,
+    sessions::section,
+];
+
+pub(super) fn compose(run: &Run, figures: Vec<DocFigure>) -> Vec<DocBlock> {
+    let plan = &run.plan;
     let mut document =
         vec![DocBlock::Title(plan.experiment.clone()), DocBlock::Question(plan.question.clone())];
-    let alarms = results.times().reasons.into_iter().map(InvalidTimes::sentence);
+    let alarms = run.times.reasons.iter().map(|reason| reason.sentence());
     document.extend(alarms.map(|alarm| DocBlock::Paragraph(strong(&alarm))));
-    document.extend(LoopShares::of(results).map(|loops| match loops.alarming {
+    document.extend(LoopShares::of(run).map(|loops| match loops.alarming {
         true => DocBlock::Paragraph(strong(&loops.words())),
         false => DocBlock::paragraph(&loops.words()),
     }));
-    document.push(run(results));
-    document.extend(best_lengths(results, &series, summary));
-    document.extend(contrasts::section(results));
-    document.extend(checks(results, summary));
-    document.extend(machines::section(results, &series, summary));
+    document.push(settings(run));
+    document.extend(FIRST.iter().flat_map(|section| section(run)));
     document.push(DocBlock::Heading("Figures"));
     document.extend(figures.into_iter().map(DocBlock::Figure));
-    document.extend(cells(&series, summary));
-    document.extend(batches::section(results, &series, summary));
-    document.extend(beams::section(results, &series, summary));
-    document.extend(speedup_ceiling::section(results, &series, summary));
-    document.extend(held_out::section(results, &series));
-    document.extend(predictions(&series, summary));
-    document.extend(places::sections(results, &series));
-    document.extend(thinking::section(results, &series));
-    document.extend(worth::against_rejection(results, &series));
-    document.extend(worth::ceilings(results, &series, summary));
-    document.extend(worth::distances(&series, summary));
-    document.extend(policies::section(results, &series));
-    document.extend(controls::section(results));
-    document.extend(divergence::section(results, &series));
-    document.extend(categories(results, &series, summary));
-    document.extend(spread(results, &series, summary));
-    document.extend(outliers::section(results, &series));
-    document.extend(trace::section(results, &series));
-    document.extend(other_tools::section(results, &series, summary));
-    document.extend(sessions::section(results));
+    document.extend(OTHERS.iter().flat_map(|section| section(run)));
     document
 }
 
-fn run(results: &Results) -> DocBlock {
-    let plan = &results.plan;
+/// What was run.
+fn settings(run: &Run) -> DocBlock {
+    let plan = &run.plan;
     let draft = plan.draft.as_ref();
     let of = |draft: &PlannedModel| match draft.vocabulary {
         Vocabulary::Same => "",
@@ -83,11 +84,10 @@ fn run(results: &Results) -> DocBlock {
         let how = format!(" in {}{}", d.dtype, of(d));
         [ours(", draft "), external(&d.name), ours(&how)].concat()
     });
-    let generations = results.samples.values().map(Vec::len).sum::<usize>();
-    let tokens = results.samples.values().flatten().map(|s| s.new_tokens).sum::<usize>();
+    let tokens = run.samples().map(|sample| sample.new_tokens).sum::<usize>();
     let chosen = plan.choice.sentences(LISTED);
     let chosen = chosen.iter().flat_map(|sentence| [ours(" "), external(sentence)].concat());
-    let eos = match results.behind_end_share(results.samples.values().flatten()) {
+    let eos = match run.behind_end_share(run.samples()) {
         _ if !plan.ignore_eos => " or to its end (no token behind it counts)".to_owned(),
         None => ", end-of-text ignored".to_owned(),
         Some(share) => {
@@ -119,7 +119,7 @@ fn run(results: &Results) -> DocBlock {
         plan.repeats,
         plan.max_tokens,
         plan.seed,
-        count(generations, "generation"),
+        count(run.samples().count(), "generation"),
         count(tokens, "token"),
     );
     let target = format!(" in {}", plan.target.dtype);
@@ -128,30 +128,31 @@ fn run(results: &Results) -> DocBlock {
 }
 
 /// The fastest cell of every method, or the one with the largest K.
-fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
-    let times = results.times();
-    let loops = times.is_valid() && summary.iter().any(is_looping);
+fn best_lengths(run: &Run) -> Vec<DocBlock> {
+    let times = &run.times;
+    let loops = times.is_valid() && any_looping(run);
     let k = format!("{}:", times.chosen_k());
     let mut head = vec!["method", "sampling", "class", &k, "speedup [95 %]:"];
     head.extend(loops.then_some(WITHOUT_LOOPS));
     head.extend(["predicted:", "best in resamples:", "against plain decoding"]);
     let mut left_out = Vec::new();
-    let rows = series.iter().filter_map(|series| {
-        let best = best(results, series, summary)?;
-        let row = best.row;
-        let few = best.left_out.iter().map(|(cell, prompts)| {
+    let rows = run.series().filter_map(|series| {
+        let (cell, contest) = (series.best()?, SeriesContest::of(run, &series)?);
+        let row = &cell.row;
+        let of = pair_by_prompt(run.baseline(cell), &cell.samples).len();
+        let few = contest.left_out().map(|(cell, prompts)| {
             let k = cell.method.num_speculative_tokens;
-            let of = best.times.len();
-            format!("{}, {}, K = {k} ({prompts} of {of} prompts)", series.method, series.sampling)
+            format!("{}, {}, K = {k} ({prompts} of {of} prompts)", cell.name, cell.sampling)
         });
         left_out.extend(few);
-        let mut line = series.line(best.cell);
+        let wins = times.is_valid().then(|| contest.wins()).flatten();
+        let mut line = cell.line();
         line.push(with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2));
         line.extend(loops.then(|| loop_free_cell(row)));
         line.extend([
             number(row.predicted_speedup, 2),
-            best.wins().map_or_else(|| number(None, 0), |wins| DocCell::percent(wins, 0)),
-            verdict_cell(verdict(results, row).words()),
+            wins.map_or_else(|| number(None, 0), |wins| DocCell::percent(wins, 0)),
+            verdict_cell(cell.verdict.words()),
         ]);
         Some(line)
     });
@@ -184,21 +185,20 @@ fn best_lengths(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]
 }
 
 /// Plain decoding, and what is doubtful about the run.
-fn checks(results: &Results, summary: &[SummaryRow]) -> Vec<DocBlock> {
+fn checks(run: &Run) -> Vec<DocBlock> {
     // Those of beam searches stand in their own table.
-    let baselines = results.plan.cells.iter().filter(|c| c.is_baseline() && c.beam.is_none());
-    let names = Names::new(baselines.clone());
-    let rows = baselines.filter_map(|cell| {
-        let row = summary.iter().find(|row| row.cell == cell.id)?;
-        Some(vec![
-            names.goal(cell).into(),
-            class_with_word(&cell.class).into(),
+    let baselines = run.baselines().filter(|cell| cell.beam.is_none());
+    let rows = baselines.map(|cell| {
+        let ([_, sampling, class], row) = (cell.names(), &cell.row);
+        vec![
+            sampling,
+            class,
             row.generations.into(),
             row.tokens.into(),
             row.loop_share.map_or_else(|| number(None, 0), |share| DocCell::percent(share, 1)),
             number(row.tokens_per_second, 1),
             number(row.baseline_forwards_per_token, 3),
-        ])
+        ]
     });
     let head = [
         "plain decoding",
@@ -214,7 +214,7 @@ fn checks(results: &Results, summary: &[SummaryRow]) -> Vec<DocBlock> {
     if !rows.is_empty() {
         blocks.push(DocBlock::table(&head, rows));
     }
-    let warnings = warnings(results, summary);
+    let warnings = warnings(run);
     blocks.push(match warnings.is_empty() {
         true => DocBlock::paragraph("No warnings."),
         false => DocBlock::List(warnings.iter().map(|warning| external(warning)).collect()),
@@ -222,8 +222,8 @@ fn checks(results: &Results, summary: &[SummaryRow]) -> Vec<DocBlock> {
     blocks
 }
 
-fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
-    let loops = summary.iter().any(is_looping);
+fn cells(run: &Run) -> Vec<DocBlock> {
+    let loops = any_looping(run);
     let mut head = columns(&[
         "cell",
         "status",
@@ -238,7 +238,8 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     ]);
     head.extend(loops.then_some(WITHOUT_LOOPS));
     head.push("predicted:");
-    let table = lines(series, summary, |cell, row| {
+    let table = lines(run.drafted(), |cell| {
+        let row = &cell.row;
         let mut line = vec![
             cell.id.as_str().into(),
             row.status.as_str().into(),
@@ -273,7 +274,7 @@ fn cells(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
     ]
 }
 
-fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
+fn predictions(run: &Run) -> Vec<DocBlock> {
     let gap = |row: &SummaryRow| Some(row.speedup? / row.calibrated_speedup? - 1.0);
     let head = [
         "method",
@@ -284,8 +285,8 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
         "largest gap:",
         "calibrated inside the interval:",
     ];
-    let table = series.iter().filter_map(|series| {
-        let rows = series.cells.iter().filter_map(|c| summary.iter().find(|row| row.cell == c.id));
+    let table = run.series().filter_map(|series| {
+        let rows = series.cells.iter().map(|cell| &cell.row);
         let rows = rows.filter(|row| gap(row).is_some()).collect::<Vec<_>>();
         let gaps = rows.iter().filter_map(|row| gap(row)).collect::<Vec<_>>();
         let (median, largest) = held_out::sizes(&gaps)?;
@@ -295,15 +296,13 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
             x >= row.speedup_lo && x <= row.speedup_hi
         });
         let inside = inside.count();
-        Some(vec![
-            series.method.as_str().into(),
-            series.sampling.as_str().into(),
-            class_with_word(&series.cells[0].class).into(),
+        let rest = [
             gaps.len().into(),
             DocCell::percent(median, 1),
             DocCell::difference(largest),
             DocCell::shown_as(format!("{inside} of {}", known.count()), Some(inside as f64)),
-        ])
+        ];
+        Some(series.first().names().into_iter().chain(rest).collect())
     });
     DocBlock::section(
         "Calibrated and measured",
@@ -316,29 +315,28 @@ fn predictions(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
 
 /// τ and speedup by category of prompt, at the K that stands for each series; without loops if
 /// plain decoding has too many.
-fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
-    let all = results.samples.values().flatten();
-    let names = all.map(|s| &*s.category).collect::<BTreeSet<_>>();
+fn categories(run: &Run) -> Vec<DocBlock> {
+    let names = run.samples().map(|sample| &*sample.category).collect::<BTreeSet<_>>();
     if names.len() < 2 {
         return Vec::new();
     }
     let head = names.iter().map(|name| format!("{name}: τ, speedup:")).collect::<Vec<_>>();
     let head = columns(&head.iter().map(String::as_str).collect::<Vec<_>>());
-    let table = series.iter().filter_map(|series| {
-        let cell = best(results, series, summary)?.cell;
-        let samples = judged_samples(results, cell);
-        let mut line = series.line(cell);
+    let table = run.series().filter_map(|series| {
+        let cell = series.best()?;
+        let samples = judged_samples(run, cell);
+        let mut line = cell.line();
         line.extend(names.iter().map(|name| {
             let inside = || samples.iter().copied().filter(|s| &*s.category == *name);
             let tau = acceptance(inside()).block_efficiency();
-            let ratio = speedup(pairs_of(results, cell, inside()).values());
+            let ratio = speedup(pairs_of(run, cell, inside()).values());
             DocCell::shown_as(format!("{}, {}", number(tau, 2), number(ratio, 2)), ratio)
         }));
         Some(line)
     });
     let table = DocBlock::table(&head, table.collect());
     let mut blocks = vec![DocBlock::Heading("By category of prompt")];
-    if summary.iter().any(is_looping) {
+    if any_looping(run) {
         blocks.push(DocBlock::paragraph("On the generations on which the verdicts rest."));
     }
     blocks.push(table);
@@ -346,7 +344,7 @@ fn categories(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) 
 }
 
 /// Deciles of the speedups of single prompts, at the K that stands for each series.
-fn spread(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
+fn spread(run: &Run) -> Vec<DocBlock> {
     let head = columns(&[
         "prompts:",
         "slowest:",
@@ -356,11 +354,12 @@ fn spread(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> V
         "fastest:",
         "prompts below 1:",
     ]);
-    let table = series.iter().filter_map(|series| {
-        let best = best(results, series, summary)?;
-        let own = best.times.iter().filter_map(|t| speedup([t])).collect::<Vec<_>>();
+    let table = run.series().filter_map(|series| {
+        let cell = series.best()?;
+        let times = pair_by_prompt(run.baseline(cell), &cell.samples);
+        let own = times.values().filter_map(|pair| speedup([pair])).collect::<Vec<_>>();
         let cuts = deciles(&own)?;
-        let mut line = series.line(best.cell);
+        let mut line = cell.line();
         line.push(own.len().into());
         line.extend([0, 1, 5, 9, 10].map(|i| number(Some(cuts[i]), 2)));
         line.push(own.iter().filter(|x| **x < 1.0).count().into());
@@ -368,10 +367,7 @@ fn spread(results: &Results, series: &[Series<'_>], summary: &[SummaryRow]) -> V
     });
     vec![
         DocBlock::Heading("Spread over prompts"),
-        DocBlock::paragraph(&format!(
-            "Speedup of single prompts at the {}.",
-            results.times().chosen_k()
-        )),
+        DocBlock::paragraph(&format!("Speedup of single prompts at the {}.", run.times.chosen_k())),
         DocBlock::table(&head, table.collect()),
     ]
 }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::document::{DocBlock, DocCell};
-use super::loops::{judged_samples, pairs_of};
-use super::results::Results;
+use super::loops::{judged_pairs, judged_samples};
+use super::run::{CellView, Run};
 use super::series::attributes;
 use super::tables::{ends, number, verdict_cell, with_interval};
 use crate::draft::DRAFTERS;
@@ -31,14 +31,12 @@ struct TestedContrast {
 }
 
 /// The section with the table of all contrasts; empty if no two cells differ in one axis alone.
-pub(super) fn section(results: &Results) -> Vec<DocBlock> {
-    let cells = results.plan.cells.iter();
-    let cells = cells.filter(|c| !c.is_baseline() && !c.control && c.beam.is_none());
+pub(super) fn section(run: &Run) -> Vec<DocBlock> {
+    let cells = run.cells.iter().filter(|cell| cell.series.is_some() && cell.beam.is_none());
     let cells = cells.collect::<Vec<_>>();
-    let tau = tested(cells.iter().map(|cell| point(cell, rounds(results, cell))).collect());
-    let times = results.times();
-    let speed = match times.is_valid() {
-        true => tested(cells.iter().map(|cell| point(cell, speeds(results, cell))).collect()),
+    let tau = tested(cells.iter().map(|cell| point(cell, rounds(run, cell))).collect());
+    let speed = match run.times.is_valid() {
+        true => tested(cells.iter().map(|cell| point(cell, speeds(run, cell))).collect()),
         false => Vec::new(),
     };
     let rows = tau.into_iter().map(|TestedContrast { contrast: own, test }| {
@@ -57,7 +55,7 @@ pub(super) fn section(results: &Results) -> Vec<DocBlock> {
             number(Some(test.adjusted), 4),
             ratio(fast.map(|fast| &fast.contrast)),
             number(fast.map(|fast| fast.test.adjusted), 4),
-            verdict_cell(times.withheld().map_or(verdict, |withheld| withheld.words())),
+            verdict_cell(run.times.withheld().map_or(verdict, |withheld| withheld.words())),
         ]
     });
     DocBlock::section(
@@ -122,17 +120,16 @@ fn settings<B>(registry: &'static [Entry<B>], name: &str) -> Vec<&'static str> {
 }
 
 /// Tokens per target pass, by prompt.
-fn rounds<'r>(results: &'r Results, cell: &Cell) -> BTreeMap<&'r str, ([f64; 1], [f64; 1])> {
-    let prompts = by_prompt(judged_samples(results, cell)).into_iter();
+fn rounds<'r>(run: &Run, cell: &'r CellView) -> BTreeMap<&'r str, ([f64; 1], [f64; 1])> {
+    let prompts = by_prompt(judged_samples(run, cell)).into_iter();
     let sums = prompts.map(|(prompt, samples)| (prompt, acceptance(samples)));
     sums.map(|(prompt, s)| (prompt, ([(s.accepted + s.rounds) as f64], [s.rounds as f64])))
         .collect()
 }
 
 /// The speedup over plain decoding, by prompt.
-fn speeds<'r>(results: &'r Results, cell: &Cell) -> BTreeMap<&'r str, ([f64; 2], [f64; 2])> {
-    let pairs = pairs_of(results, cell, judged_samples(results, cell).into_iter());
-    let sums = pairs.into_iter().map(|(prompt, pair)| {
+fn speeds<'r>(run: &Run, cell: &'r CellView) -> BTreeMap<&'r str, ([f64; 2], [f64; 2])> {
+    let sums = judged_pairs(run, cell).into_iter().map(|(prompt, pair)| {
         (prompt, ([pair.plain_us, pair.tokens as f64], [pair.plain_tokens as f64, pair.us]))
     });
     sums.collect()

@@ -2,7 +2,7 @@
 //! chance or a disturbed machine, never an effect of the method.
 
 use super::document::DocBlock;
-use super::results::Results;
+use super::run::Run;
 use super::tables::{ends, number, with_interval};
 use crate::experiment::describe;
 use crate::statistics::{
@@ -11,7 +11,7 @@ use crate::statistics::{
 
 /// Two runs of one cell.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Control {
+struct Control {
     /// The cell in words.
     cell: String,
     /// Time per token of the first run ÷ that of the second.
@@ -31,9 +31,10 @@ impl Control {
 }
 
 /// Compares the two runs of every control cell that was timed.
-fn controls(results: &Results) -> Vec<Control> {
-    let both = results.plan.controls().into_iter().map(|(first, again)| {
-        (first, pair_by_prompt(results.samples(&first.id), results.samples(&again.id)))
+fn controls(run: &Run) -> Vec<Control> {
+    let both = run.plan.controls().into_iter().map(|places| {
+        let [first, again] = places.map(|at| &run.cells[at]);
+        (first, pair_by_prompt(&first.samples, &again.samples))
     });
     let both = both.collect::<Vec<_>>();
     let times = both.iter().map(|(_, pairs)| pairs.values().copied().collect::<Vec<_>>());
@@ -50,15 +51,14 @@ fn controls(results: &Results) -> Vec<Control> {
 }
 
 /// The number of control cells whose two runs differ by more than chance.
-pub(super) fn differing(results: &Results) -> usize {
-    controls(results).iter().filter(|control| control.test.differs()).count()
+pub(super) fn differing(run: &Run) -> usize {
+    controls(run).iter().filter(|control| control.test.differs()).count()
 }
 
 /// The section with the table of all control cells; empty if there are none.
-pub(super) fn section(results: &Results) -> Vec<DocBlock> {
-    let rows = controls(results).into_iter().map(|control| {
-        let (lo, hi) = ends(control.interval);
-        let verdict = control.verdict();
+pub(super) fn section(run: &Run) -> Vec<DocBlock> {
+    let rows = controls(run).into_iter().map(|control| {
+        let ((lo, hi), verdict) = (ends(control.interval), control.verdict());
         vec![
             control.cell.into(),
             with_interval(control.ratio, lo, hi, 3),

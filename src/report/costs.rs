@@ -1,8 +1,9 @@
 //! Checks that rounds cost in the sweep what the calibration measured. If they do not,
 //! calibrated speedups are wrong even if the acceptance they expect is right.
 
-use super::results::Results;
-use crate::experiment::{Cell, describe, doubts};
+use super::run::{CellView, Run};
+use crate::experiment::{describe, doubts};
+use crate::rows::Calibration;
 use crate::statistics::{rounds, timed, times};
 
 /// The tolerated ratio, in either direction, between the cost of rounds and the calibration.
@@ -11,10 +12,11 @@ use crate::statistics::{rounds, timed, times};
 const OFF: f64 = 1.25;
 
 /// One sentence per reason why calibrated speedups are uncertain.
-pub(super) fn warnings(results: &Results) -> Vec<String> {
-    let (plan, session) = (&results.plan, results.session());
-    let known = |cell| Some((cell, taken(results, cell)?));
-    let factors = plan.cells.iter().filter_map(known).collect::<Vec<(&Cell, f64)>>();
+pub(super) fn warnings(run: &Run) -> Vec<String> {
+    let session = run.session();
+    let costs = session.costs();
+    let factors = run.cells.iter().filter_map(|cell| Some((cell, taken(cell, &costs)?)));
+    let factors = factors.collect::<Vec<_>>();
     let far = |factor: f64| factor.ln().abs();
     let off = factors.iter().filter(|(_, factor)| far(*factor) > OFF.ln());
     let worst = off.clone().max_by(|a, b| far(a.1).total_cmp(&far(b.1)));
@@ -28,19 +30,17 @@ pub(super) fn warnings(results: &Results) -> Vec<String> {
             describe(cell)
         )
     });
-    doubts(&session.calibration, plan).into_iter().chain(off).collect()
+    doubts(&session.calibration, &run.plan).into_iter().chain(off).collect()
 }
 
 /// Measured time of a cell's rounds ÷ their time according to the calibration; `None` if
 /// the calibration lacks the cost of any of them.
-fn taken(results: &Results, cell: &Cell) -> Option<f64> {
-    let calibration = &results.session().costs();
+fn taken(cell: &CellView, calibration: &Calibration) -> Option<f64> {
     let costs = calibration.cells.get(&cell.id).filter(|_| cell.batch == 1)?;
-    let samples = results.samples(&cell.id);
     let mut cost = 0.0;
-    for round in rounds(timed(samples)) {
+    for round in rounds(timed(&cell.samples)) {
         cost +=
             costs.outside_target(round.proposed)? + calibration.target_us(round.proposed + 1)?;
     }
-    (cost > 0.0).then(|| times(timed(samples)).total() / cost)
+    (cost > 0.0).then(|| times(timed(&cell.samples)).total() / cost)
 }

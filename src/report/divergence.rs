@@ -4,20 +4,18 @@
 use std::collections::BTreeSet;
 
 use super::document::{DocBlock, DocCell, Tone};
-use super::results::Results;
-use super::series::{Series, columns};
-use super::tables::number;
+use super::run::{CellView, Run};
+use super::tables::{columns, number};
 use crate::experiment::Cell;
 use crate::rows::DivergenceRow;
 use crate::statistics::Sample;
 
 /// The sections on greedy cells, on beam searches and on cells of class P, each with a table
 /// of cells and, if any completion differs, a table of the differences.
-pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock> {
-    let greedy =
-        part(results, series, |cell| cell.beam.is_none() && cell.method.sampling.is_greedy());
-    let beams = part(results, series, |cell| cell.beam.is_some());
-    let paths = part(results, series, |cell| cell.class.starts_with('P') && !cell.is_determined());
+pub(super) fn section(run: &Run) -> Vec<DocBlock> {
+    let greedy = part(run, |cell| cell.beam.is_none() && cell.method.sampling.is_greedy());
+    let beams = part(run, |cell| cell.beam.is_some());
+    let paths = part(run, |cell| cell.class.starts_with('P') && !cell.is_determined());
     let mut sections = Vec::new();
     let mut add = |heading, words, tables: Vec<DocBlock>| {
         if !tables.is_empty() {
@@ -48,24 +46,19 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
     sections
 }
 
-fn part(results: &Results, series: &[Series<'_>], wanted: impl Fn(&Cell) -> bool) -> Vec<DocBlock> {
+fn part(run: &Run, wanted: impl Fn(&Cell) -> bool) -> Vec<DocBlock> {
     let mut cells = Vec::new();
     let mut found = Vec::new();
-    for series in series.iter().filter(|s| wanted(s.cells[0])) {
-        for cell in &series.cells {
-            let samples = results.samples(&cell.id);
-            let rows = results.divergences.iter().filter(|d| d.cell == cell.id).collect::<Vec<_>>();
-            let compared = compared(results, cell);
-            let differ = samples.iter().filter(|s| s.first_divergence.is_some()).count();
-            let ties = rows.iter().filter(|d| d.tie).count();
-            // Differences in class P~, and of beams in class G~, are excused: they are counted
-            // but have no rows.
-            let differ = rows.len().max(differ);
-            let shown = DocCell::shown_as(format!("{differ} of {compared}"), Some(differ as f64));
-            cells.push([series.line(cell), vec![shown, ties.into()]].concat());
-            let k = cell.method.num_speculative_tokens;
-            found.extend(rows.into_iter().map(|row| line(&series.method, k, row)));
-        }
+    for cell in run.drafted().filter(|cell| wanted(cell)) {
+        let compared = compared(run, cell);
+        let differ = cell.samples.iter().filter(|s| s.first_divergence.is_some()).count();
+        let ties = cell.divergences.iter().filter(|d| d.tie).count();
+        // Differences in class P~, and of beams in class G~, are excused: they are counted
+        // but have no rows.
+        let differ = cell.divergences.len().max(differ);
+        let shown = DocCell::shown_as(format!("{differ} of {compared}"), Some(differ as f64));
+        cells.push([cell.line(), vec![shown, ties.into()]].concat());
+        found.extend(cell.divergences.iter().map(|row| line(cell, row)));
     }
     if cells.is_empty() {
         return Vec::new();
@@ -83,14 +76,13 @@ fn part(results: &Results, series: &[Series<'_>], wanted: impl Fn(&Cell) -> bool
 /// The number of completions for which there was another to compare with. Class P is compared
 /// with plain decoding under the same verifier and seed; a failure of that decoding is
 /// recorded for the cell. Other classes are compared with the baseline.
-fn compared(results: &Results, cell: &Cell) -> usize {
-    let samples = results.samples(&cell.id).iter().map(key);
+fn compared(run: &Run, cell: &CellView) -> usize {
+    let samples = cell.samples.iter().map(key);
     if cell.class.starts_with('P') {
-        let failures = results.failures.iter().filter(|f| f.cell == cell.id);
-        let failed = failures.map(|f| (&*f.prompt, f.repeat)).collect::<BTreeSet<_>>();
+        let failed = cell.failures.iter().map(|f| (&*f.prompt, f.repeat)).collect::<BTreeSet<_>>();
         return samples.filter(|key| !failed.contains(key)).count();
     }
-    let plain = results.baseline(cell).iter().map(key).collect::<BTreeSet<_>>();
+    let plain = run.baseline(cell).iter().map(key).collect::<BTreeSet<_>>();
     samples.filter(|key| plain.contains(key)).count()
 }
 
@@ -98,15 +90,15 @@ fn key(sample: &Sample) -> (&str, u32) {
     (&sample.prompt, sample.repeat)
 }
 
-fn line(method: &str, k: usize, row: &DivergenceRow) -> Vec<DocCell> {
+fn line(cell: &CellView, row: &DivergenceRow) -> Vec<DocCell> {
     let missing = || number(None, 0);
     let logits = |x: Option<f64>| {
         x.map_or_else(missing, |value| DocCell::shown_as(format!("{value:.2e}"), x))
     };
     let token = |token: Option<u32>| token.map_or_else(missing, |t| DocCell::from(t as usize));
     vec![
-        method.into(),
-        k.into(),
+        cell.name.as_str().into(),
+        cell.method.num_speculative_tokens.into(),
         row.prompt.as_str().into(),
         row.position.into(),
         token(row.plain_token),

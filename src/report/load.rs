@@ -1,14 +1,20 @@
-//! Reads the raw rows of a results folder into [`Results`].
+//! Reads the raw rows of a results folder into a [`Run`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Result, bail};
 
 use super::accounts::{Accounts, BlockAccount};
+use super::best::best;
 use super::check::misfits;
-use super::controls;
-use super::results::Results;
+use super::controls::differing;
+use super::held_out::predictions;
+use super::loops::verdict;
+use super::run::Run;
+use super::series::grouped;
+use super::summary::{summary, survival};
+use super::validity::TimesValidity;
 use crate::experiment::blocks::Places;
 use crate::experiment::{Manifest, Plan, read_plan};
 use crate::rows::{BlockDigest, BlockRow, Raw};
@@ -20,12 +26,16 @@ use crate::statistics::Sample;
 ///
 /// # Errors
 /// If a file is missing or malformed, or contradicts another one; the message names it.
-pub fn load(folder: &Path) -> Result<Results> {
+pub fn load(folder: &Path) -> Result<Run> {
     check_folder(folder)?;
     let plan = read_plan(folder)?;
     let manifest = Manifest::read(folder)?;
+    if manifest.sessions.is_empty() {
+        bail!("manifest.json names no session: nothing says who wrote the rows");
+    }
     let mut costs = manifest.sessions.iter().flat_map(|session| session.calibration.cells.keys());
-    if let Some(id) = costs.find(|id| plan.cells.iter().all(|cell| cell.id != **id)) {
+    let known = plan.cells.iter().map(|cell| &cell.id).collect::<BTreeSet<_>>();
+    if let Some(id) = costs.find(|id| !known.contains(id)) {
         bail!("manifest.json has costs of cell {id}, which plan.toml does not know");
     }
     let mut accounts = Accounts::new(&plan);
@@ -56,7 +66,7 @@ pub fn load(folder: &Path) -> Result<Results> {
     }
     // Not needed while the samples move.
     drop(raw);
-    collect(plan, manifest, blocks, accounts, notes)
+    Ok(built(plan, manifest, blocks, accounts, notes))
 }
 
 /// Refuses a path that is no folder.
@@ -95,64 +105,69 @@ fn whole_blocks(
     Ok(whole)
 }
 
-/// Joins the accounts of the blocks and decides which times count.
-fn collect(
+/// The run of a plan of which these blocks are done; `accounts` has what is known of each.
+fn built(
     plan: Plan,
     manifest: Manifest,
     blocks: Vec<BlockRow>,
     accounts: Vec<BlockAccount>,
     notes: Vec<String>,
-) -> Result<Results> {
-    if manifest.sessions.is_empty() {
-        bail!("manifest.json names no session: nothing says who wrote the rows");
+) -> Run {
+    let (cells, series) = grouped(&plan);
+    let session = most_common(&manifest.groups(), &blocks);
+    let times = TimesValidity::default();
+    let mut run =
+        Run { plan, manifest, blocks, cells, times, notes, session, differing: 0, series };
+    run.times = run.validity();
+    deal(&mut run, accounts);
+    run.differing = differing(&run);
+    run.times = run.validity();
+    for (cell, found) in predictions(&run) {
+        run.cells[cell].held_out = Some(found);
     }
-    let groups = manifest.groups();
-    let session = most_common(&groups, &blocks);
-    let mut results = Results {
-        plan,
-        manifest,
-        blocks,
-        samples: BTreeMap::new(),
-        failures: Vec::new(),
-        divergences: Vec::new(),
-        reached: BTreeMap::new(),
-        notes,
-        session,
-        groups: BTreeMap::new(),
-        differing: 0,
-    };
-    let all = results.is_disturbed();
-    let cells = results.plan.cells.iter().map(|cell| cell.id.clone()).collect::<Vec<_>>();
-    // A list that grows exists next to its copy for a moment; together they are most of the memory.
-    let mut sizes = vec![0; cells.len()];
-    accounts.iter().flat_map(|own| &own.samples).for_each(|(cell, _)| sizes[*cell] += 1);
-    let mut samples = sizes.iter().map(|&size| Vec::with_capacity(size)).collect::<Vec<_>>();
-    let mut groups_of = sizes.iter().map(|&size| Vec::with_capacity(size)).collect::<Vec<_>>();
-    for (block, account) in results.blocks.iter().zip(accounts) {
-        // If most blocks were disturbed, dropping them would leave too few: all times count,
-        // and no verdict is given.
-        let group = (all || !block.disturbed).then_some(groups[block.session]);
-        let timed = group == Some(session);
-        for (cell, sample) in account.samples {
-            groups_of[cell].push(group);
-            samples[cell].push(Sample { timed, ..sample });
-        }
-        for (cell, reached) in account.reached {
-            results.reached.entry(cells[cell].clone()).or_default().extend(&reached);
-        }
-        results.failures.extend(account.failures);
-        results.divergences.extend(account.divergences);
+    let rows = summary(&run);
+    for (cell, row) in run.cells.iter_mut().zip(rows) {
+        cell.survival = if cell.series.is_some() { survival(cell) } else { Vec::new() };
+        cell.verdict = verdict(&run.times, &row);
+        cell.row = row;
     }
-    results.samples = by_id(&cells, samples);
-    results.groups = by_id(&cells, groups_of);
-    results.differing = controls::differing(&results);
-    Ok(results)
+    let best = run.series().map(|series| best(&run, &series)).collect::<Vec<_>>();
+    for (best, places) in best.into_iter().zip(&run.series) {
+        best.into_iter().for_each(|best| run.cells[places[best]].best = true);
+    }
+    run
 }
 
-/// The lists of cells by their ids, without those that are empty.
-fn by_id<T>(ids: &[String], lists: Vec<Vec<T>>) -> BTreeMap<String, Vec<T>> {
-    let cells = ids.iter().cloned().zip(lists);
-    cells.filter(|(_, list)| !list.is_empty()).collect()
+/// Gives every cell what the blocks have of it, and decides which times count.
+fn deal(run: &mut Run, accounts: Vec<BlockAccount>) {
+    let groups = run.manifest.groups();
+    // If most blocks were disturbed, dropping them would leave too few: all times count,
+    // and no verdict is given.
+    let all = run.is_disturbed();
+    // A list that grows exists next to its copy for a moment; together they are most of the memory.
+    let mut sizes = vec![0; run.cells.len()];
+    accounts.iter().flat_map(|own| &own.samples).for_each(|(cell, _)| sizes[*cell] += 1);
+    for (cell, size) in run.cells.iter_mut().zip(sizes) {
+        cell.samples = Vec::with_capacity(size);
+        cell.groups = Vec::with_capacity(size);
+    }
+    for (block, account) in run.blocks.iter().zip(accounts) {
+        let group = (all || !block.disturbed).then_some(groups[block.session]);
+        let timed = group == Some(run.session);
+        for (cell, sample) in account.samples {
+            run.cells[cell].groups.push(group);
+            run.cells[cell].samples.push(Sample { timed, ..sample });
+        }
+        for (cell, reached) in account.reached {
+            run.cells[cell].reached.extend(&reached);
+        }
+        for (cell, row) in account.failures {
+            run.cells[cell].failures.push(row);
+        }
+        for (cell, row) in account.divergences {
+            run.cells[cell].divergences.push(row);
+        }
+    }
 }
 
 /// The group of comparable sessions with the most undisturbed blocks; the earliest if

@@ -4,12 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::DocCell;
-use super::results::Results;
-use super::series::Names;
+use super::run::{CellView, Run};
 use super::tables::{number, with_interval};
-use crate::experiment::Cell;
+use super::validity::{SpeedVerdict, TimesValidity};
 use crate::rows::SummaryRow;
-use crate::statistics::{MOST_LOOPED, PairedTime, Sample, loop_share, pair_samples, timed};
+use crate::statistics::{
+    Interval, MOST_LOOPED, PairedTime, Sample, loop_share, pair_samples, timed,
+};
 
 /// A speedup with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -28,6 +29,16 @@ pub(super) fn judged(row: &SummaryRow) -> JudgedSpeedup {
     JudgedSpeedup { value, lo, hi }
 }
 
+/// The verdict on a cell by these times.
+pub(super) fn verdict(times: &TimesValidity, row: &SummaryRow) -> SpeedVerdict {
+    let speedup = judged(row);
+    let interval = speedup.lo.zip(speedup.hi).map(|(lo, hi)| Interval { lo, hi });
+    match times.verdict(interval) {
+        SpeedVerdict::TooFewPrompts if is_looping(row) => SpeedVerdict::TooManyLoops,
+        found => found,
+    }
+}
+
 /// The speedup without loops; a dash where it is not needed.
 pub(super) fn loop_free_cell(row: &SummaryRow) -> DocCell {
     match (is_looping(row), judged(row)) {
@@ -41,30 +52,39 @@ pub(super) fn is_looping(row: &SummaryRow) -> bool {
     row.baseline_loop_share.is_some_and(|share| share > MOST_LOOPED)
 }
 
+/// Whether that holds for any cell of a run.
+pub(super) fn any_looping(run: &Run) -> bool {
+    run.cells.iter().any(|cell| is_looping(&cell.row))
+}
+
 /// The times of some generations of a cell, paired with those of plain decoding.
 pub(super) fn pairs_of<'a>(
-    results: &Results,
-    cell: &Cell,
-    samples: impl Iterator<Item = &'a Sample>,
+    run: &Run,
+    cell: &CellView,
+    samples: impl IntoIterator<Item = &'a Sample>,
 ) -> BTreeMap<&'a str, PairedTime> {
-    pair_samples(timed(results.baseline(cell)), samples.filter(|sample| sample.timed))
+    pair_samples(timed(run.baseline(cell)), samples.into_iter().filter(|sample| sample.timed))
+}
+
+/// The same of the generations on which verdicts rest.
+pub(super) fn judged_pairs<'a>(run: &Run, cell: &'a CellView) -> BTreeMap<&'a str, PairedTime> {
+    pairs_of(run, cell, judged_samples(run, cell))
 }
 
 /// The generations of a cell for which plain decoding has no loop.
-pub(super) fn loop_free<'a>(results: &'a Results, cell: &Cell) -> Vec<&'a Sample> {
-    let place = |sample: &'a Sample| (&*sample.prompt, sample.repeat);
-    let plain = results.baseline(cell).iter().filter(|sample| sample.looped == 0);
-    let free = plain.map(place).collect::<BTreeSet<_>>();
-    let samples = results.samples(&cell.id).iter();
-    samples.filter(|sample| free.contains(&place(sample))).collect()
+pub(super) fn loop_free<'a>(run: &Run, cell: &'a CellView) -> Vec<&'a Sample> {
+    let plain = run.baseline(cell).iter().filter(|sample| sample.looped == 0);
+    let free = plain.map(|sample| (&*sample.prompt, sample.repeat)).collect::<BTreeSet<_>>();
+    let samples = cell.samples.iter();
+    samples.filter(|sample| free.contains(&(&*sample.prompt, sample.repeat))).collect()
 }
 
 /// The generations of a cell on which verdicts rest: all or, if plain decoding has too many loops,
 /// those without.
-pub(super) fn judged_samples<'a>(results: &'a Results, cell: &Cell) -> Vec<&'a Sample> {
-    match loop_share(results.baseline(cell)) {
-        Some(share) if share > MOST_LOOPED => loop_free(results, cell),
-        _ => results.samples(&cell.id).iter().collect(),
+pub(super) fn judged_samples<'a>(run: &Run, cell: &'a CellView) -> Vec<&'a Sample> {
+    match loop_share(run.baseline(cell)) {
+        Some(share) if share > MOST_LOOPED => loop_free(run, cell),
+        _ => cell.samples.iter().collect(),
     }
 }
 
@@ -78,14 +98,14 @@ pub(super) struct LoopShares {
 
 impl LoopShares {
     /// The shares of a run; `None` without plain decoding.
-    pub(super) fn of(results: &Results) -> Option<Self> {
-        let all = || results.plan.cells.iter().filter(|cell| cell.is_baseline() && !cell.control);
-        let names = Names::new(all());
-        let shares = all().filter_map(|cell| Some((cell, loop_share(results.samples(&cell.id))?)));
+    pub(super) fn of(run: &Run) -> Option<Self> {
+        let shares = run.baselines();
+        let shares = shares.filter_map(|cell| Some((cell, loop_share(&cell.samples)?)));
         let (many, few) = shares.partition::<Vec<_>, _>(|(_, share)| *share > MOST_LOOPED);
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-        let many = many.iter().map(|(cell, share)| (percent(*share), names.goal(cell)));
-        let many = many.map(|(share, goal)| format!("{share} at {goal}")).collect::<Vec<_>>();
+        let named =
+            |(cell, share): &(&CellView, f64)| format!("{} at {}", percent(*share), cell.sampling);
+        let many = many.iter().map(named).collect::<Vec<_>>();
         let most = few.into_iter().map(|(_, share)| share).max_by(f64::total_cmp).map(percent);
         let shares = match (many.join(", "), most) {
             (named, None) if named.is_empty() => return None,
@@ -95,7 +115,7 @@ impl LoopShares {
         };
         let sentence =
             format!("Of the tokens of plain decoding, {shares} lie in repetition loops.");
-        Some(Self { sentence, alarming: !many.is_empty() && results.times().is_valid() })
+        Some(Self { sentence, alarming: !many.is_empty() && run.times.is_valid() })
     }
 
     /// The first words of a report: where the shares are too large, what follows from it.

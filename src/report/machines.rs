@@ -6,13 +6,10 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::best::best;
 use super::document::{DocBlock, DocCell, external, ours};
-use super::results::Results;
-use super::series::{Series, columns};
-use super::tables::{ends, number, with_interval, write_csv};
-use crate::experiment::Cell;
-use crate::rows::{BetweenRow, MachineRow, SummaryRow};
+use super::run::{CellView, Run, Series};
+use super::tables::{columns, ends, number, with_interval, write_csv};
+use crate::rows::{BetweenRow, MachineRow};
 use crate::shown::count;
 use crate::statistics::{
     BetweenMachines, MIN_MACHINES, PairedTime, pair_samples, speedup, speedup_interval,
@@ -21,9 +18,10 @@ use crate::statistics::{
 
 /// The groups of comparable sessions that have timed blocks, by their number, with their names,
 /// if the run's machines have names and there are several groups. Empty otherwise.
-pub(super) fn machines(results: &Results) -> Vec<(usize, String)> {
-    let groups = results.groups.values().flatten().flatten().copied().collect::<BTreeSet<_>>();
-    let sessions = &results.manifest.sessions;
+pub(super) fn machines(run: &Run) -> Vec<(usize, String)> {
+    let groups = run.cells.iter().flat_map(|cell| &cell.groups);
+    let groups = groups.flatten().copied().collect::<BTreeSet<_>>();
+    let sessions = &run.manifest.sessions;
     if groups.len() < 2 || sessions.iter().all(|session| session.host.is_none()) {
         return Vec::new();
     }
@@ -38,21 +36,20 @@ pub(super) fn machines(results: &Results) -> Vec<(usize, String)> {
 }
 
 /// The times of a cell on one machine, paired with those of its baseline there.
-fn pairs<'a>(results: &'a Results, cell: &Cell, group: usize) -> BTreeMap<&'a str, PairedTime> {
-    let of = |id: &str| {
-        let groups = results.groups.get(id).map_or(&[][..], Vec::as_slice);
-        let own = results.samples(id).iter().zip(groups);
+fn pairs<'a>(run: &'a Run, cell: &'a CellView, group: usize) -> BTreeMap<&'a str, PairedTime> {
+    let of = |cell: &'a CellView| {
+        let own = cell.samples.iter().zip(&cell.groups);
         own.filter(move |(_, own)| **own == Some(group)).map(|(sample, _)| sample)
     };
-    let baseline = results.plan.baseline_of(cell);
-    pair_samples(baseline.into_iter().flat_map(|baseline| of(&baseline.id)), of(&cell.id))
+    let baseline = cell.baseline.map(|at| &run.cells[at]);
+    pair_samples(baseline.into_iter().flat_map(of), of(cell))
 }
 
 /// The rows of `machines.csv`.
-fn rows_of(results: &Results, machines: &[(usize, String)]) -> Vec<MachineRow> {
-    let cells = results.plan.cells.iter().filter(|cell| !cell.is_baseline());
-    let row = |(cell, (group, name)): (&Cell, &(usize, String))| {
-        let pairs = pairs(results, cell, *group);
+fn rows_of(run: &Run, machines: &[(usize, String)]) -> Vec<MachineRow> {
+    let cells = run.cells.iter().filter(|cell| !cell.is_baseline());
+    let row = |(cell, (group, name)): (&CellView, &(usize, String))| {
+        let pairs = pairs(run, cell, *group);
         let sum = |of: fn(&PairedTime) -> f64| pairs.values().map(of).sum::<f64>();
         let rate = |tokens: f64, us: f64| (us > 0.0).then(|| tokens * 1e6 / us);
         let (speedup_lo, speedup_hi) = ends(speedup_interval(&pairs));
@@ -71,25 +68,21 @@ fn rows_of(results: &Results, machines: &[(usize, String)]) -> Vec<MachineRow> {
 }
 
 /// What all machines have of a cell.
-fn between(
-    results: &Results,
-    machines: &[(usize, String)],
-    cell: &Cell,
-) -> Option<BetweenMachines> {
-    let ratios = machines.iter().map(|(group, _)| speedup_ratio(&pairs(results, cell, *group)));
+fn between(run: &Run, machines: &[(usize, String)], cell: &CellView) -> Option<BetweenMachines> {
+    let ratios = machines.iter().map(|(group, _)| speedup_ratio(&pairs(run, cell, *group)));
     BetweenMachines::of(&ratios.collect::<Vec<_>>())
 }
 
 /// Writes `machines.csv` and `between_machines.csv` if several machines have timed the run.
-pub(super) fn write(folder: &Path, results: &Results) -> Result<()> {
-    let machines = machines(results);
+pub(super) fn write(folder: &Path, run: &Run) -> Result<()> {
+    let machines = machines(run);
     if machines.is_empty() {
         return Ok(());
     }
-    write_csv(&folder.join("machines.csv"), &rows_of(results, &machines))?;
-    let cells = results.plan.cells.iter().filter(|cell| !cell.is_baseline());
-    let row = |cell: &Cell| {
-        let found = between(results, &machines, cell)?;
+    write_csv(&folder.join("machines.csv"), &rows_of(run, &machines))?;
+    let cells = run.cells.iter().filter(|cell| !cell.is_baseline());
+    let row = |cell: &CellView| {
+        let found = between(run, &machines, cell)?;
         let (expected_lo, expected_hi) = ends(found.expected.map(|expected| expected.interval));
         Some(BetweenRow {
             cell: cell.id.clone(),
@@ -107,36 +100,32 @@ pub(super) fn write(folder: &Path, results: &Results) -> Result<()> {
 }
 
 /// A warning that says which machine's times the report is about, if there are several.
-pub(super) fn warning(results: &Results) -> Option<String> {
-    let machines = machines(results);
-    let (_, name) = machines.iter().find(|(group, _)| *group == results.session)?;
-    let groups = results.manifest.groups();
-    let own = results.blocks.iter().filter(|block| groups[block.session] == results.session);
+pub(super) fn warning(run: &Run) -> Option<String> {
+    let machines = machines(run);
+    let (_, name) = machines.iter().find(|(group, _)| *group == run.session)?;
+    let groups = run.manifest.groups();
+    let own = run.blocks.iter().filter(|block| groups[block.session] == run.session);
     Some(format!(
         "{} timed this run, and their times never mix: speedups and other times are those of {name}, \
          which has {} of {} blocks; the section \"Machines\" and machines.csv have those of each. \
          Tokens and acceptance are those of all blocks.",
         count(machines.len(), "machine"),
         own.count(),
-        results.blocks.len()
+        run.blocks.len()
     ))
 }
 
 /// The machines, and how far the speedup at the K that stands for a method differs between them.
 /// Empty if one machine has timed the run.
-pub(super) fn section(
-    results: &Results,
-    series: &[Series<'_>],
-    summary: &[SummaryRow],
-) -> Vec<DocBlock> {
-    let machines = machines(results);
+pub(super) fn section(run: &Run) -> Vec<DocBlock> {
+    let machines = machines(run);
     if machines.is_empty() {
         return Vec::new();
     }
-    let groups = results.manifest.groups();
+    let groups = run.manifest.groups();
     let machine = |(group, name): &(usize, String)| {
-        let session = &results.manifest.sessions[*group];
-        let own = || results.blocks.iter().filter(|block| groups[block.session] == *group);
+        let session = &run.manifest.sessions[*group];
+        let own = || run.blocks.iter().filter(|block| groups[block.session] == *group);
         vec![
             DocCell::from(name.as_str()),
             session.machine.cpu_model.as_str().into(),
@@ -147,9 +136,9 @@ pub(super) fn section(
     };
     let head = ["machine", "processor", "cores, worker threads", "blocks:", "disturbed:"];
     let listed = DocBlock::table(&head, machines.iter().map(machine).collect());
-    let row = |series: &Series<'_>| {
-        let best = best(results, series, summary)?;
-        let found = between(results, &machines, best.cell)?;
+    let row = |series: Series<'_>| {
+        let cell = series.best()?;
+        let found = between(run, &machines, cell)?;
         let (lo, hi) = ends(found.expected.map(|expected| expected.interval));
         let rest = vec![
             found.machines.into(),
@@ -162,7 +151,7 @@ pub(super) fn section(
                 None => number(None, 1),
             },
         ];
-        Some([series.line(best.cell), rest].concat())
+        Some([cell.line(), rest].concat())
     };
     let head = columns(&[
         "machines:",
@@ -172,16 +161,16 @@ pub(super) fn section(
         "typical machine [95 %]:",
         "spread:",
     ]);
-    let table = DocBlock::table(&head, series.iter().filter_map(row).collect());
+    let table = DocBlock::table(&head, run.series().filter_map(row).collect());
     let words = format!(
         "Every speedup here is of one machine: of plain decoding and the cell in the same blocks. \
          Machines differ, and each has other prompts. From {MIN_MACHINES} machines on, a \
          random-effects model gives the speedup of a typical machine, with the interval that a \
          sample of as many machines allows, and the standard deviation between machines. Every line \
          is at the {} of ",
-        results.times().chosen_k()
+        run.times.chosen_k()
     );
-    let main = machines.iter().find(|(group, _)| *group == results.session);
+    let main = machines.iter().find(|(group, _)| *group == run.session);
     let main = main.map_or_else(String::new, |(_, name)| format!("{name}."));
     let paragraph = [ours(&words), external(&main)].concat();
     vec![DocBlock::Heading("Machines"), listed, DocBlock::Paragraph(paragraph), table]

@@ -28,7 +28,7 @@ mod page;
 mod places;
 mod policies;
 mod reached;
-mod results;
+mod run;
 mod series;
 mod sessions;
 mod spec_bench;
@@ -52,10 +52,8 @@ pub use by_category::write_by_category;
 pub use intact::{FolderCheck, check};
 pub use load::load;
 pub use reached::Reached;
-pub use results::Results;
-pub use series::{Series, series};
+pub use run::{CellView, Run, Series};
 pub use spec_bench::write_spec_bench;
-pub use summary::{summary, survival};
 pub use tables::{headings, write_csv};
 pub use validity::{InvalidTimes, SpeedVerdict, TimesValidity};
 
@@ -65,22 +63,17 @@ pub use validity::{InvalidTimes, SpeedVerdict, TimesValidity};
 /// # Errors
 /// If a file is missing, damaged or cannot be written; the message names the file.
 pub fn report(folder: &Path) -> Result<Brief> {
-    let results = load(folder)?;
-    let rows = summary(&results);
-    let positions = survival(&results);
-    tables::write_csv(&folder.join("summary.csv"), &rows)?;
-    tables::write_csv(&folder.join("survival.csv"), &positions)?;
-    machines::write(folder, &results)?;
-    thinking::write(folder, &results)?;
-    let figures = figures::write_all(&folder.join("figures"), &results, &rows, &positions)?;
+    let run = load(folder)?;
+    write_csv(&folder.join("summary.csv"), run.cells.iter().map(|cell| &cell.row))?;
+    write_csv(&folder.join("survival.csv"), run.cells.iter().flat_map(|cell| &cell.survival))?;
+    machines::write(folder, &run)?;
+    thinking::write(folder, &run)?;
+    let figures = figures::write_all(&folder.join("figures"), &run)?;
     let names = digests::names(&figures);
-    let document = contents::compose(&results, &rows, figures);
-    let microscope = page::look(folder, &results)?;
-    let page = page::render(&results, &rows, &document, &microscope);
-    let text = document::print(&document);
-    for (name, text) in [("report.md", text), ("report.html", page)] {
-        write_whole(&folder.join(name), text.as_bytes())?;
-    }
+    let document = contents::compose(&run, figures);
+    let page = page::render(&run, &document, &page::look(folder, &run)?);
+    write_whole(&folder.join("report.md"), document::print(&document).as_bytes())?;
+    write_whole(&folder.join("report.html"), page.as_bytes())?;
     digests::write(folder, &names)?;
-    Ok(Brief::new(&results, &series(&results), &rows))
+    Ok(Brief::new(&run))
 }

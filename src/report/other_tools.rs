@@ -2,20 +2,13 @@
 //! numbers can be compared across projects. `docs/metrics.md` has the definitions.
 
 use super::document::{DocBlock, DocCell};
-use super::results::Results;
-use super::series::{Series, columns};
-use super::tables::number;
-use crate::experiment::Cell;
-use crate::rows::SummaryRow;
+use super::run::{CellView, Run};
+use super::tables::{columns, lines, number};
 use crate::statistics::{Sample, acceptance, expected_tokens, rounds, timed};
 
 /// The section with two tables: the metrics of every cell, and acceptance by position for the
 /// longest draft length of every series. Empty if every series is a beam search.
-pub(super) fn section(
-    results: &Results,
-    series: &[Series<'_>],
-    summary: &[SummaryRow],
-) -> Vec<DocBlock> {
+pub(super) fn section(run: &Run) -> Vec<DocBlock> {
     let head = columns(&[
         "vLLM mean acceptance length:",
         "vLLM draft acceptance rate:",
@@ -26,24 +19,15 @@ pub(super) fn section(
         "Leviathan E[tokens]:",
         "Leviathan walltime factor:",
     ]);
-    let mut table = Vec::new();
-    let mut by_position = Vec::new();
     // Their terms are those of rounds, which beam search does not have.
-    for series in series.iter().filter(|series| series.cells[0].beam.is_none()) {
-        for cell in &series.cells {
-            let row = summary.iter().find(|row| row.cell == cell.id);
-            table.push([series.line(cell), numbers(results, cell, row)].concat());
-        }
-        if let Some(cell) = series.longest(results) {
-            let shares =
-                per_position(results.samples(&cell.id), cell.method.num_speculative_tokens);
-            let shares = shares.into_iter().map(|s| number(Some(s), 3).to_string());
-            let shares = shares.collect::<Vec<_>>();
-            let mut line = series.line(cell);
-            line.push(shares.join(" / ").into());
-            by_position.push(line);
-        }
-    }
+    let drawn = |cell: &&CellView| cell.beam.is_none();
+    let table = lines(run.drafted().filter(drawn), |cell| Some(numbers(run, cell)));
+    let longest = run.series().filter_map(|series| series.longest()).filter(drawn);
+    let by_position = lines(longest, |cell| {
+        let shares = per_position(&cell.samples, cell.method.num_speculative_tokens);
+        let shares = shares.into_iter().map(|s| number(Some(s), 3).to_string());
+        Some(vec![shares.collect::<Vec<_>>().join(" / ").into()])
+    });
     let words = "Their definitions, applied to the same rounds; see `docs/metrics.md`.";
     let mut blocks = DocBlock::section("In the terms of other tools", words, &head, table);
     if !blocks.is_empty() {
@@ -53,8 +37,8 @@ pub(super) fn section(
     blocks
 }
 
-fn numbers(results: &Results, cell: &Cell, row: Option<&SummaryRow>) -> Vec<DocCell> {
-    let samples = results.samples(&cell.id);
+fn numbers(run: &Run, cell: &CellView) -> Vec<DocCell> {
+    let samples = &cell.samples;
     let all = acceptance(samples);
     // vLLM counts only steps that have a draft.
     let drafted = rounds(samples).filter(|r| r.proposed > 0).map(|r| r.accepted + 1);
@@ -63,13 +47,13 @@ fn numbers(results: &Results, cell: &Cell, row: Option<&SummaryRow>) -> Vec<DocC
     let per_pass = (all.rounds > 0).then(|| emitted as f64 / all.rounds as f64);
     let tokens =
         all.alpha().map(|alpha| expected_tokens(alpha, cell.method.num_speculative_tokens));
-    let walltime = tokens.zip(row.and_then(|row| row.cost_ratio));
+    let walltime = tokens.zip(cell.row.cost_ratio);
     let walltime = walltime.map(|(t, c)| t / (cell.method.num_speculative_tokens as f64 * c + 1.0));
     [
         (steps > 0).then(|| kept as f64 / f64::from(steps)),
         all.acceptance_rate(),
         per_pass,
-        spec_bench_speedup(results.baseline(cell), samples),
+        spec_bench_speedup(run.baseline(cell), samples),
         per_pass,
         all.block_efficiency().map(|tau| tau - 1.0),
         tokens,

@@ -1,10 +1,8 @@
 //! Outlier prompts and their influence on speedups.
 
 use super::document::{DocBlock, DocCell};
-use super::results::Results;
-use super::series::{Series, series};
+use super::run::{CellView, Run};
 use super::tables::number;
-use crate::experiment::Cell;
 use crate::registry::class_with_word;
 use crate::statistics::{Outlier, Side, outliers, pair_by_prompt, speedup};
 
@@ -18,8 +16,7 @@ const LARGE: f64 = 0.02;
 /// A prompt that is an outlier in a cell.
 #[derive(Debug)]
 struct Far<'a> {
-    series: &'a Series<'a>,
-    cell: &'a Cell,
+    cell: &'a CellView,
     outlier: Outlier<'a>,
     /// The speedup with all prompts.
     speedup: f64,
@@ -31,24 +28,22 @@ struct Far<'a> {
 impl Far<'_> {
     /// Whether both outliers are the same generation of plain decoding.
     fn is_same(&self, other: &Self) -> bool {
-        let key = |far: &Self| (far.outlier.prompt.to_owned(), far.cell.goal());
         self.outlier.side == Side::Plain
             && other.outlier.side == Side::Plain
-            && key(self) == key(other)
+            && self.outlier.prompt == other.outlier.prompt
+            && self.cell.baseline == other.cell.baseline
     }
 }
 
 /// All outliers, the largest influence first. An outlier of plain decoding appears once,
 /// with the cell whose speedup it changes the most.
-fn far<'a>(results: &'a Results, series: &'a [Series<'a>]) -> Vec<Far<'a>> {
+fn far(run: &Run) -> Vec<Far<'_>> {
     let mut all = Vec::new();
-    for series in series {
-        for &cell in &series.cells {
-            let pairs = pair_by_prompt(results.baseline(cell), results.samples(&cell.id));
-            let Some(speedup) = speedup(pairs.values()) else { continue };
-            let found = outliers(&pairs).into_iter();
-            all.extend(found.map(|outlier| Far { series, cell, outlier, speedup, cells: 1 }));
-        }
+    for cell in run.drafted() {
+        let pairs = pair_by_prompt(run.baseline(cell), &cell.samples);
+        let Some(speedup) = speedup(pairs.values()) else { continue };
+        let found = outliers(&pairs).into_iter();
+        all.extend(found.map(|outlier| Far { cell, outlier, speedup, cells: 1 }));
     }
     let size = |far: &Far<'_>| far.outlier.influence.abs();
     all.sort_by(|a, b| size(b).total_cmp(&size(a)));
@@ -63,18 +58,17 @@ fn far<'a>(results: &'a Results, series: &'a [Series<'a>]) -> Vec<Far<'a>> {
 }
 
 /// A warning about the prompt with the largest influence, if that is at least [`LARGE`].
-pub(super) fn warning(results: &Results) -> Option<String> {
-    let series = series(results);
-    let far = far(results, &series);
-    let Far { series, cell, outlier, speedup, .. } = far.first()?;
+pub(super) fn warning(run: &Run) -> Option<String> {
+    let far = far(run);
+    let Far { cell, outlier, speedup, .. } = far.first()?;
     (outlier.influence.abs() >= LARGE).then(|| {
         format!(
             "Prompt {} alone moves the speedup of \"{}, K = {}, {}\" from {:.2} to {speedup:.2}: \
              {} is {:.2} times the median. See the section \"Far prompts\".",
             outlier.prompt,
-            series.method,
+            cell.name,
             cell.method.num_speculative_tokens,
-            series.sampling,
+            cell.sampling,
             outlier.without,
             what(outlier.side),
             outlier.factor,
@@ -83,8 +77,8 @@ pub(super) fn warning(results: &Results) -> Option<String> {
 }
 
 /// The section with the table of outliers; empty if there are none.
-pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock> {
-    let far = far(results, series);
+pub(super) fn section(run: &Run) -> Vec<DocBlock> {
+    let far = far(run);
     let head = [
         "prompt",
         "sampling",
@@ -99,14 +93,14 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
         "moved by:",
     ];
     let row = |far: &Far<'_>| {
-        let Far { series, cell, outlier, .. } = far;
+        let Far { cell, outlier, .. } = far;
         vec![
             outlier.prompt.into(),
-            series.sampling.as_str().into(),
+            cell.sampling.as_str().into(),
             what(outlier.side).into(),
             number(Some(outlier.factor), 2),
             far.cells.into(),
-            series.method.as_str().into(),
+            cell.name.as_str().into(),
             class_with_word(&cell.class).into(),
             cell.method.num_speculative_tokens.into(),
             number(Some(far.speedup), 3),

@@ -1,24 +1,18 @@
 //! Acceptance by the length of drafts and by the distance to the end of the completion.
 
 use super::document::{DocBlock, DocCell};
-use super::results::Results;
-use super::series::{Series, columns};
-use super::tables::number;
-use crate::experiment::Cell;
+use super::run::{CellView, Run};
+use super::tables::{columns, lines, number};
 use crate::shown::count;
 use crate::statistics::{Sample, distances, placed, range_name, ranges, rounds};
 
-/// A series and its cell with the longest draft.
-type LongestCell<'s, 'a> = (&'s Series<'a>, &'a Cell);
-
 /// The sections on acceptance by drafted length and by distance to the end, with the cell with the
 /// longest draft of every series; empty without drafts.
-pub(super) fn sections(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock> {
-    let samples = |cell: &Cell| results.samples(&cell.id);
-    let cells = series.iter().filter_map(|series| Some((series, series.longest(results)?)));
-    let cells = cells.filter(|(_, cell)| rounds(samples(cell)).any(|round| round.depth > 0));
+pub(super) fn sections(run: &Run) -> Vec<DocBlock> {
+    let cells = run.series().filter_map(|series| series.longest());
+    let cells = cells.filter(|cell| rounds(&cell.samples).any(|round| round.depth > 0));
     let cells = cells.collect::<Vec<_>>();
-    let all = || cells.iter().flat_map(|(_, cell)| samples(cell));
+    let all = || cells.iter().flat_map(|cell| &cell.samples);
     let lengths = ranges(rounds(all()).map(|round| round.depth).max().unwrap_or(0));
     let by_length = section(
         &cells,
@@ -28,7 +22,8 @@ pub(super) fn sections(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock
          policies and lookups also draft less elsewhere.",
         &lengths,
         |cell| {
-            let found = placed(rounds(samples(cell)).map(|round| (round.depth, round)), &lengths);
+            let drafted = rounds(&cell.samples).map(|round| (round.depth, round));
+            let found = placed(drafted, &lengths);
             found.iter().map(|own| shown(own.acceptance_rate(), own.rounds)).collect()
         },
     );
@@ -45,7 +40,7 @@ pub(super) fn sections(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock
          accepted, so the share does not depend on how far drafts are cut.",
         &ends,
         |cell| {
-            let found = placed(distances(samples(cell)), &ends);
+            let found = placed(distances(&cell.samples), &ends);
             found.iter().map(|own| shown(own.conditional(), own.rounds)).collect()
         },
     );
@@ -53,16 +48,16 @@ pub(super) fn sections(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock
 }
 
 fn section(
-    cells: &[LongestCell<'_, '_>],
+    cells: &[&CellView],
     heading: &'static str,
     words: &str,
     ranges: &[(usize, usize)],
-    places: impl Fn(&Cell) -> Vec<DocCell>,
+    places: impl Fn(&CellView) -> Vec<DocCell>,
 ) -> Vec<DocBlock> {
     let heads = ranges.iter().map(|range| range_name(*range) + ":").collect::<Vec<_>>();
     let heads = columns(&heads.iter().map(String::as_str).collect::<Vec<_>>());
-    let rows = cells.iter().map(|(series, cell)| [series.line(cell), places(cell)].concat());
-    DocBlock::section(heading, words, &heads, rows.collect())
+    let rows = lines(cells.iter().copied(), |cell| Some(places(cell)));
+    DocBlock::section(heading, words, &heads, rows)
 }
 
 /// A share with its number of rounds; the rounds alone if nothing was drafted.

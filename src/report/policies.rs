@@ -1,25 +1,21 @@
 //! Compares draft length policies with the best fixed length, the baseline that an adaptive
 //! policy must beat to be useful.
 
-use std::collections::BTreeMap;
-
 use super::document::DocBlock;
-use super::loops::{judged_samples, pairs_of};
-use super::results::Results;
-use super::series::{Series, columns, settings_but};
-use super::tables::{ends, number, verdict_cell, with_interval};
+use super::loops::judged_pairs;
+use super::run::{CellView, Run};
+use super::series::settings_but;
+use super::tables::{columns, ends, number, verdict_cell, with_interval};
 use crate::experiment::Cell;
 use crate::length::LENGTHS;
 use crate::statistics::{
-    Interval, LEVEL, PairedTime, SignFlip, against_tuned, sign_flips, speedup, speedup_interval,
+    Interval, LEVEL, SignFlip, against_tuned, sign_flips, speedup, speedup_interval,
 };
 
 /// A cell whose draft length is not fixed, compared with the tuned fixed length.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub(super) struct Policy<'a> {
-    /// Its method and sampling setting.
-    pub(super) series: &'a Series<'a>,
-    pub(super) cell: &'a Cell,
+    pub(super) cell: &'a CellView,
     /// Time per token of the fixed length ÷ that of the policy.
     pub(super) ratio: Option<f64>,
     /// The 95 % interval of `ratio` over prompts.
@@ -29,21 +25,19 @@ pub(super) struct Policy<'a> {
 
 /// Every cell whose draft length is not fixed, if the same drafter and verifier also ran
 /// with fixed lengths. None if the times do not show which of these is the best.
-pub(super) fn policies<'a>(results: &Results, series: &'a [Series<'_>]) -> Vec<Policy<'a>> {
+pub(super) fn policies(run: &Run) -> Vec<Policy<'_>> {
     let mut held = Vec::new();
-    let valid = results.times().is_valid();
-    for own in series.iter().filter(|s| valid && !is_fixed(s.cells[0])) {
-        let rivals = series.iter().flat_map(|s| &s.cells);
-        let rivals = rivals.filter(|c| is_fixed(c) && same_but_length(c, own.cells[0]));
-        let fixed = rivals.map(|c| times(results, c)).collect::<Vec<_>>();
+    for own in run.series().filter(|own| run.times.is_valid() && !is_fixed(own.first())) {
+        let rivals = run.drafted();
+        let rivals = rivals.filter(|rival| is_fixed(rival) && same_but_length(rival, own.first()));
+        let fixed = rivals.map(|rival| judged_pairs(run, rival)).collect::<Vec<_>>();
         let cells = own.cells.iter();
-        held.extend(cells.map(|c| (own, *c, against_tuned(&fixed, &times(results, c)))));
+        held.extend(cells.map(|cell| (*cell, against_tuned(&fixed, &judged_pairs(run, cell)))));
     }
-    let all = held.iter().map(|(_, _, pairs)| pairs.values().copied().collect::<Vec<_>>());
+    let all = held.iter().map(|(_, pairs)| pairs.values().copied().collect::<Vec<_>>());
     let tests = sign_flips(&all.collect::<Vec<_>>());
-    let policies = held.iter().zip(tests).filter_map(|(&(own, cell, ref pairs), test)| {
+    let policies = held.iter().zip(tests).filter_map(|(&(cell, ref pairs), test)| {
         Some(Policy {
-            series: own,
             cell,
             ratio: speedup(pairs.values()),
             interval: speedup_interval(pairs),
@@ -51,11 +45,6 @@ pub(super) fn policies<'a>(results: &Results, series: &'a [Series<'_>]) -> Vec<P
         })
     });
     policies.collect()
-}
-
-/// The times on which the verdict rests.
-fn times<'a>(results: &'a Results, cell: &Cell) -> BTreeMap<&'a str, PairedTime> {
-    pairs_of(results, cell, judged_samples(results, cell).into_iter())
 }
 
 fn is_fixed(cell: &Cell) -> bool {
@@ -69,8 +58,8 @@ fn same_but_length(a: &Cell, b: &Cell) -> bool {
 }
 
 /// The section with the table of all policies; empty if there are none.
-pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock> {
-    let rows = policies(results, series).into_iter().map(|policy| {
+pub(super) fn section(run: &Run) -> Vec<DocBlock> {
+    let rows = policies(run).into_iter().map(|policy| {
         let (lo, hi) = ends(policy.interval);
         let rest = [
             with_interval(policy.ratio, lo, hi, 3),
@@ -78,7 +67,7 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
             number(Some(policy.test.adjusted), 4),
             verdict_cell(policy.test.verdict(policy.ratio)),
         ];
-        policy.series.line(policy.cell).into_iter().chain(rest).collect()
+        policy.cell.line().into_iter().chain(rest).collect()
     });
     let head = columns(&["speed against fixed [95 %]:", "p:", "p after Holm:", "verdict"]);
     let test = format!(

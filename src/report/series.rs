@@ -2,94 +2,61 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::document::DocCell;
-use super::results::Results;
-use super::tables::number;
-use crate::experiment::{Cell, Goal};
-use crate::registry::{Entry, class_with_word};
-use crate::rows::SummaryRow;
+use super::run::CellView;
+use crate::experiment::{Cell, Plan};
+use crate::registry::Entry;
 use crate::sampling::SamplingParams;
 
-/// One line of a figure: the same method and sampling setting at several K.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Series<'a> {
-    /// The name of the method, which mentions only what distinguishes it within the run.
-    pub method: String,
-    /// The name of the sampling setting, shortened in the same way, or of the beam search.
-    pub sampling: String,
-    /// Its cells in order of increasing K.
-    pub cells: Vec<&'a Cell>,
-}
-
-impl<'a> Series<'a> {
-    /// The cell with the longest draft length among those that have samples.
-    pub fn longest(&self, results: &Results) -> Option<&'a Cell> {
-        self.cells.iter().rev().copied().find(|c| !results.samples(&c.id).is_empty())
-    }
-
-    /// The first columns of the table row of one of its cells: method, sampling, class, K.
-    pub(super) fn line(&self, cell: &Cell) -> Vec<DocCell> {
-        let [method, sampling] = [&self.method, &self.sampling].map(|name| name.clone().into());
-        let k = cell.method.num_speculative_tokens.into();
-        vec![method, sampling, class_with_word(&cell.class).into(), k]
-    }
-}
-
-/// The heads of the columns of [`Series::line`], and of those that follow.
-pub(super) fn columns<'h>(others: &[&'h str]) -> Vec<&'h str> {
-    [&["method", "sampling", "class", "K:"][..], others].concat()
-}
-
-/// One table row per cell; cells for which `rest` returns `None` are left out.
-pub(super) fn lines(
-    series: &[Series<'_>],
-    summary: &[SummaryRow],
-    rest: impl Fn(&Cell, &SummaryRow) -> Option<Vec<DocCell>>,
-) -> Vec<Vec<DocCell>> {
-    let cells = series.iter().flat_map(|s| s.cells.iter().map(move |cell| (s, *cell)));
-    let lines = cells.filter_map(|(series, cell)| {
-        let row = summary.iter().find(|row| row.cell == cell.id)?;
-        Some([series.line(cell), rest(cell, row)?].concat())
-    });
-    lines.collect()
-}
-
-/// The same of the baselines that are `wanted`, which have no K.
-pub(super) fn plain_lines(
-    results: &Results,
-    summary: &[SummaryRow],
-    wanted: impl Fn(&Cell) -> bool,
-    rest: impl Fn(&Cell, &SummaryRow) -> Option<Vec<DocCell>>,
-) -> Vec<Vec<DocCell>> {
-    let baselines = results.plan.cells.iter().filter(|cell| cell.is_baseline() && wanted(cell));
-    let names = Names::new(baselines.clone());
-    let lines = baselines.filter_map(|cell| {
-        let row = summary.iter().find(|row| row.cell == cell.id)?;
-        let first = [names.method(cell), names.goal(cell), class_with_word(&cell.class)];
-        let first = first.map(DocCell::from).into_iter().chain([number(None, 0)]);
-        Some(first.chain(rest(cell, row)?).collect())
-    });
-    lines.collect()
-}
-
-/// All series of a run, in the order of the plan, without baselines and second runs of
-/// control cells.
-pub fn series(results: &Results) -> Vec<Series<'_>> {
-    let mut found = Vec::<Series<'_>>::new();
-    let cells = || results.plan.cells.iter().filter(|c| !c.is_baseline() && !c.control);
-    let names = Names::new(cells());
-    for cell in cells() {
-        match found.iter_mut().find(|s| same_but_k(s.cells[0], cell)) {
-            Some(series) => series.cells.push(cell),
-            None => found.push(Series {
-                method: names.method(cell),
-                sampling: names.goal(cell),
-                cells: vec![cell],
-            }),
+/// The cells of a plan by name, without generations, and the places of those of each series.
+/// Plain decoding and second runs of control cells have no series.
+pub(super) fn grouped(plan: &Plan) -> (Vec<CellView>, Vec<Vec<usize>>) {
+    let drafts = |cell: &Cell| !cell.is_baseline() && !cell.control;
+    let methods = Names::new(plan.cells.iter().filter(|cell| drafts(cell)));
+    let plain = Names::new(plan.cells.iter().filter(|cell| cell.is_baseline()));
+    let numbered = plan.cells.iter().zip(0..);
+    let baselines = numbered.filter(|(cell, _)| cell.is_baseline()).collect::<Vec<_>>();
+    let view = |cell: &Cell| {
+        let names = if cell.is_baseline() { &plain } else { &methods };
+        let baseline = baselines.iter().find(|(plain, _)| plain.goal() == cell.goal());
+        CellView {
+            name: names.method(cell),
+            short: names.method(cell),
+            sampling: names.goal(cell),
+            baseline: baseline.map(|(_, at)| *at),
+            cell: cell.clone(),
+            ..CellView::default()
+        }
+    };
+    let mut cells = plan.cells.iter().map(view).collect::<Vec<_>>();
+    let mut series = Vec::<Vec<usize>>::new();
+    for (at, cell) in cells.iter().enumerate().filter(|(_, cell)| drafts(cell)) {
+        match series.iter_mut().find(|own| same_but_k(&cells[own[0]], cell)) {
+            Some(own) => own.push(at),
+            None => series.push(vec![at]),
         }
     }
-    found.iter_mut().for_each(|s| s.cells.sort_by_key(|c| c.method.num_speculative_tokens));
-    found
+    for (number, own) in series.iter_mut().enumerate() {
+        own.sort_by_key(|&at| cells[at].method.num_speculative_tokens);
+        own.iter().for_each(|&at| cells[at].series = Some(number));
+    }
+    shorten(&mut cells);
+    (cells, series)
+}
+
+/// Drops the first part of the short names if all methods share it and have a second part.
+fn shorten(cells: &mut [CellView]) {
+    let parts = |cell: &CellView| {
+        let found = [" + ", ", "].into_iter().filter_map(|by| Some((cell.name.find(by)?, by)));
+        let (at, separator) = found.min()?;
+        Some((cell.name[..at].to_owned(), cell.name[at + separator.len()..].to_owned()))
+    };
+    let methods = cells.iter_mut().filter(|cell| cell.series.is_some()).collect::<Vec<_>>();
+    let names = methods.iter().map(|cell| parts(cell)).collect::<Option<Vec<_>>>();
+    if let Some(names) = names
+        && names.iter().all(|(first, _)| *first == names[0].0)
+    {
+        methods.into_iter().zip(names).for_each(|(cell, (_, rest))| cell.short = rest);
+    }
 }
 
 /// The names without duplicates, in the order of their first occurrence.
@@ -117,7 +84,7 @@ pub(super) const KINDS: [&str; 3] = ["drafter", "verifier", "length"];
 pub(super) fn attributes(cell: &Cell) -> BTreeMap<String, String> {
     let kinds = [&cell.method.drafter, &cell.method.verifier, &cell.method.length];
     let kinds = KINDS.into_iter().zip(kinds).map(|(key, value)| (key.to_owned(), value.clone()));
-    let goal = cell.goal().settings().into_iter();
+    let goal = cell.goal_settings().into_iter();
     let goal = goal.map(|(key, value)| (key.to_owned(), value.to_string()));
     let params = cell.method.params.iter().map(|(key, value)| (key.to_owned(), value.to_string()));
     let chat = cell.chat_arguments.words().map(|(key, value)| (key.to_owned(), value));
@@ -156,8 +123,8 @@ fn varying_params(cells: &[&Cell]) -> BTreeSet<String> {
 }
 
 /// Names that mention only what varies within a run.
-#[derive(Debug, Clone)]
-pub(super) struct Names {
+#[derive(Debug)]
+struct Names {
     verifiers: bool,
     lengths: bool,
     params: BTreeSet<String>,
@@ -165,7 +132,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub(super) fn new<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
+    fn new<'a>(cells: impl Iterator<Item = &'a Cell>) -> Self {
         let cells = cells.collect::<Vec<_>>();
         let varies =
             |value: &dyn Fn(&Cell) -> String| cells.iter().any(|c| value(c) != value(cells[0]));
@@ -184,7 +151,7 @@ impl Names {
     }
 
     /// The drafter, followed by the verifier, length policy and settings that vary.
-    pub(super) fn method(&self, cell: &Cell) -> String {
+    fn method(&self, cell: &Cell) -> String {
         let mut name = cell.method.drafter.clone();
         if self.verifiers {
             name += &format!(" + {}", cell.method.verifier);
@@ -200,17 +167,17 @@ impl Names {
 
     /// The temperature, followed by the other settings that vary and the batch; or the beams of
     /// a search.
-    pub(super) fn goal(&self, cell: &Cell) -> String {
-        let (sampling, batch) = match cell.goal() {
-            Goal { beam: Some(_), .. } => return cell.goal().to_string(),
-            Goal { sampling, batch, .. } => (sampling, batch),
-        };
+    fn goal(&self, cell: &Cell) -> String {
+        if cell.beam.is_some() {
+            return cell.goal_in_words();
+        }
+        let sampling = cell.method.sampling;
         let mut name = format!("T = {}", sampling.temperature);
         for key in self.sampling.iter().filter(|key| **key != "temperature") {
             name += &format!(", {key} = {}", setting(&sampling, key));
         }
-        if batch > 1 {
-            name += &format!(", batch = {batch}");
+        if cell.batch > 1 {
+            name += &format!(", batch = {}", cell.batch);
         }
         if !cell.chat_arguments.is_empty() {
             name += &format!(", {}", cell.chat_arguments);

@@ -1,7 +1,7 @@
 //! Provenance of a run: machine, build and disturbance of every session.
 
 use super::document::{DocBlock, DocCell};
-use super::results::Results;
+use super::run::Run;
 use super::validity::SpeedVerdict;
 use crate::experiment::{RunSession, Status};
 
@@ -9,8 +9,8 @@ use crate::experiment::{RunSession, Status};
 const MOST_SESSIONS: usize = 8;
 
 /// The machine and provenance of every session, side by side.
-pub(super) fn section(results: &Results) -> Vec<DocBlock> {
-    let (plan, manifest) = (&results.plan, &results.manifest);
+pub(super) fn section(run: &Run) -> Vec<DocBlock> {
+    let (plan, manifest) = (&run.plan, &run.manifest);
     let status = match manifest.status {
         Status::Measured | Status::Finished => "finished",
         Status::Interrupted => "interrupted",
@@ -23,7 +23,7 @@ pub(super) fn section(results: &Results) -> Vec<DocBlock> {
         ("prompts SHA-256", vec![plan.prompts_sha256.clone()]),
     ];
     let groups = manifest.groups();
-    let counts = |i: usize| groups[i] == results.session;
+    let counts = |i: usize| groups[i] == run.session;
     // A report of a hundred machines shows the sessions whose times it is about.
     let all = manifest.sessions.len();
     let listed = (0..all).filter(|&i| all <= MOST_SESSIONS || counts(i));
@@ -35,10 +35,10 @@ pub(super) fn section(results: &Results) -> Vec<DocBlock> {
     };
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let blocks = |i: usize| {
-        let own = || results.blocks.iter().filter(move |block| block.session == i);
+        let own = || run.blocks.iter().filter(move |block| block.session == i);
         format!("{}, {}", own().count(), own().filter(|block| block.disturbed).count())
     };
-    let withheld = results.times().withheld();
+    let withheld = run.times.withheld();
     let counted = |i: usize| match (counts(i), withheld) {
         (true, None) => "yes",
         (true, Some(SpeedVerdict::Set)) => "no: they are set",

@@ -14,9 +14,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::load::load;
-use super::results::Results;
+use super::run::{CellView, Run};
 use super::tables;
-use crate::experiment::{Cell, describe};
+use crate::experiment::{Plan, describe};
 use crate::model::hex;
 use crate::output::{make_folder, write_whole};
 use crate::rows::{TextRow, each_row};
@@ -69,7 +69,7 @@ type TextsOfRun = BTreeMap<(String, String, u32), String>;
 /// # Errors
 /// If a file is missing, damaged or cannot be written; the message names the file.
 pub fn write_spec_bench(folder: &Path) -> Result<PathBuf> {
-    let results = load(folder)?;
+    let run = load(folder)?;
     let mut texts = TextsOfRun::new();
     each_row(folder, |TextRow { cell, prompt, repeat, text, .. }| {
         texts.insert((cell, prompt, repeat), text);
@@ -78,8 +78,8 @@ pub fn write_spec_bench(folder: &Path) -> Result<PathBuf> {
     let out = folder.join(FOLDER);
     make_folder(&out)?;
     let mut speeds = Vec::new();
-    for cell in &results.plan.cells {
-        let rows = answers(&results, cell, &texts);
+    for cell in &run.cells {
+        let rows = answers(&run, cell, &texts);
         let lines = rows.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
         let file = out.join(format!("{}.jsonl", cell.id));
         let text = lines.into_iter().map(|line| line + "\n").collect::<String>();
@@ -95,10 +95,8 @@ pub fn write_spec_bench(folder: &Path) -> Result<PathBuf> {
             ..SpeedRow::default()
         });
     }
-    for number in 0..speeds.len() {
-        let baseline = results.plan.baseline_of(&results.plan.cells[number]);
-        let baseline = baseline.and_then(|b| speeds.iter().find(|row| row.cell == b.id));
-        let baseline = baseline.and_then(|row| row.tokens_per_second);
+    for (number, cell) in run.cells.iter().enumerate() {
+        let baseline = cell.baseline.and_then(|at| speeds[at].tokens_per_second);
         let row = &mut speeds[number];
         row.baseline_tokens_per_second = baseline;
         row.speedup_ratio = row.tokens_per_second.zip(baseline).map(|(own, plain)| own / plain);
@@ -120,8 +118,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// The questions of a run in order, each with the prompts of its turns.
-fn questions(results: &Results) -> Vec<Vec<String>> {
-    let plan = &results.plan;
+fn questions(plan: &Plan) -> Vec<Vec<String>> {
     let turns = |id: &String| {
         let later = (2..=plan.turns.get(id).copied().unwrap_or(1)).map(|n| format!("{id}/{n}"));
         [id.clone()].into_iter().chain(later).collect::<Vec<_>>()
@@ -130,14 +127,14 @@ fn questions(results: &Results) -> Vec<Vec<String>> {
     plan.prompts.iter().filter(|id| !later.contains(*id)).map(turns).collect()
 }
 
-fn answers(results: &Results, cell: &Cell, texts: &TextsOfRun) -> Vec<AnswerRow> {
-    let samples = timed(results.samples(&cell.id));
+fn answers(run: &Run, cell: &CellView, texts: &TextsOfRun) -> Vec<AnswerRow> {
+    let samples = timed(&cell.samples);
     let samples = samples.map(|sample| ((&*sample.prompt, sample.repeat), sample));
     let samples = samples.collect::<BTreeMap<_, _>>();
     let mut rows = Vec::new();
-    for turns in questions(results) {
+    for turns in questions(&run.plan) {
         let mut category = String::new();
-        let choices = (0..results.plan.repeats).filter_map(|repeat| {
+        let choices = (0..run.plan.repeats).filter_map(|repeat| {
             let finished = turns.iter().map(|id| samples.get(&(id.as_str(), repeat)).copied());
             let finished = finished.collect::<Option<Vec<_>>>()?;
             category = finished.first()?.category.to_string();

@@ -1,18 +1,12 @@
 //! The ceiling of every measured speedup, and what keeps the method below it.
 
 use super::document::{DocBlock, DocCell};
-use super::results::Results;
-use super::series::{Series, columns, lines};
-use super::tables::number;
-use crate::rows::SummaryRow;
+use super::run::Run;
+use super::tables::{columns, lines, number};
 use crate::statistics::RoundCost;
 
 /// One line per cell with measured times. Empty if there is none.
-pub(super) fn section(
-    results: &Results,
-    series: &[Series<'_>],
-    summary: &[SummaryRow],
-) -> Vec<DocBlock> {
+pub(super) fn section(run: &Run) -> Vec<DocBlock> {
     let head = columns(&[
         "ceiling τ:",
         "speedup:",
@@ -23,13 +17,13 @@ pub(super) fn section(
         "verification:",
         "other:",
     ]);
-    let table = lines(series, summary, |cell, row| {
-        let cost = RoundCost::of(results.baseline(cell), results.samples(&cell.id))?;
+    let table = lines(run.drafted(), |cell| {
+        let cost = RoundCost::of(run.baseline(cell), &cell.samples)?;
         let parts = [cost.steps(), cost.draft, cost.rows, cost.verify, cost.other];
-        let share = row.speedup.map(|speedup| DocCell::percent(speedup / cost.tokens, 0));
+        let share = cell.row.speedup.map(|speedup| DocCell::percent(speedup / cost.tokens, 0));
         let mut line = vec![
             number(Some(cost.tokens), 2),
-            number(row.speedup, 2),
+            number(cell.row.speedup, 2),
             share.unwrap_or_else(|| number(None, 0)),
         ];
         line.extend(parts.map(|part| number(Some(part), 2)));

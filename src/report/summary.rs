@@ -1,72 +1,59 @@
 //! Computes the rows of `summary.csv` and `survival.csv` from the samples of a run.
 
-use super::held_out;
 use super::loops::{loop_free, pairs_of};
-use super::results::Results;
-use super::series::{Series, series};
+use super::run::{CellView, Run};
 use super::tables::ends;
-use crate::experiment::Cell;
 use crate::rows::Calibration;
 use crate::rows::{BeamRow, SummaryRow, SurvivalRow};
 use crate::statistics::{
-    Costs, RoundProgress, Sample, Survival, acceptance, alpha, block_efficiency, branches,
-    by_prompt, calibrated_speedup, forwards_per_token, loop_share, ms_per_token, pair_by_prompt,
-    passes_per_row, rounds, speedup, speedup_interval, survival_intervals, survival_ratios,
-    texts_at_once, timed, times, tokens_per_second, tv,
+    Costs, Interval, RoundProgress, Sample, Survival, acceptance, alpha, block_efficiency,
+    branches, by_prompt, calibrated_speedup, forwards_per_token, loop_share, ms_per_token,
+    pair_by_prompt, passes_per_row, rounds, speedup, speedup_interval, survival_intervals,
+    survival_ratios, texts_at_once, timed, times, tokens_per_second, tv,
 };
 
 /// The status of a cell that a part of a run has no block of.
 pub(super) const ELSEWHERE: &str = "in other parts";
 
 /// One row per cell, in the order of the plan.
-pub fn summary(results: &Results) -> Vec<SummaryRow> {
-    let series = series(results);
-    let held_out = held_out::predictions(results);
-    let calibration = results.session().costs();
-    results
-        .plan
-        .cells
-        .iter()
-        .map(|cell| {
-            let mut row = identity(results, cell);
-            let samples = results.samples(&cell.id);
-            row.baseline_forwards_per_token = forwards_per_token(results.baseline(cell));
-            row.baseline_loop_share = loop_share(results.baseline(cell));
-            row.tokens_per_second = tokens_per_second(samples);
-            row.texts_at_once = texts_at_once(samples);
-            row.ms_per_token = ms_per_token(samples);
-            beams(&mut row, samples);
-            if cell.is_baseline() {
-                row.baseline_tokens_per_second = row.tokens_per_second;
-            } else {
-                let own = series.iter().find(|s| s.cells.iter().any(|c| c.id == cell.id));
-                accept(&mut row, samples);
-                compare(&mut row, results, cell);
-                row.predicted_speedup = held_out.get(&*cell.id).map(|found| found.predicted);
-                // The calibration times passes of one sequence.
-                if cell.batch == 1 {
-                    costs(&mut row, &calibration, cell, samples);
-                    row.calibrated_speedup =
-                        own.and_then(|own| calibrated(results, &calibration, own, cell));
-                }
-            }
-            row
-        })
-        .collect()
+pub(super) fn summary(run: &Run) -> Vec<SummaryRow> {
+    let calibration = run.session().costs();
+    run.cells.iter().map(|cell| row(run, cell, &calibration)).collect()
+}
+
+fn row(run: &Run, cell: &CellView, calibration: &Calibration) -> SummaryRow {
+    let (mut row, samples, baseline) = (identity(run, cell), &cell.samples, run.baseline(cell));
+    row.baseline_forwards_per_token = forwards_per_token(baseline);
+    row.baseline_loop_share = loop_share(baseline);
+    row.tokens_per_second = tokens_per_second(samples);
+    row.texts_at_once = texts_at_once(samples);
+    row.ms_per_token = ms_per_token(samples);
+    beams(&mut row, samples);
+    if cell.is_baseline() {
+        row.baseline_tokens_per_second = row.tokens_per_second;
+        return row;
+    }
+    accept(&mut row, samples);
+    compare(&mut row, run, cell);
+    row.predicted_speedup = cell.held_out.map(|found| found.predicted);
+    // The calibration times passes of one sequence.
+    if cell.batch == 1 {
+        costs(&mut row, calibration, cell);
+        row.calibrated_speedup = calibrated(run, calibration, cell);
+    }
+    row
 }
 
 /// The columns that identify a cell, its status and its counts.
-fn identity(results: &Results, cell: &Cell) -> SummaryRow {
-    let plan = &results.plan;
-    let samples = results.samples(&cell.id);
-    let expected = match results.is_whole_part() {
+fn identity(run: &Run, cell: &CellView) -> SummaryRow {
+    let (plan, samples, failures) = (&run.plan, &cell.samples, &cell.failures);
+    let expected = match run.is_whole_part() {
         true => 1,
         false => plan.prompts_of(cell) * plan.repeats as usize,
     };
-    let failures = results.failures.iter().filter(|f| f.cell == cell.id).collect::<Vec<_>>();
     let status = match samples.len() {
         n if n >= expected && failures.is_empty() => "finished",
-        0 if failures.is_empty() && results.is_whole_part() => ELSEWHERE,
+        0 if failures.is_empty() && run.is_whole_part() => ELSEWHERE,
         0 if failures.is_empty() => "not run",
         0 => "failed",
         _ => "partial",
@@ -88,7 +75,7 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         num_speculative_tokens: (cell.method.num_speculative_tokens > 0)
             .then_some(cell.method.num_speculative_tokens),
         sampling: cell.method.sampling,
-        strategy: cell.goal().strategy().to_owned(),
+        strategy: cell.strategy().to_owned(),
         num_beams: cell.beam.map(|beam| beam.num_beams),
         length_penalty: cell.beam.map(|beam| beam.length_penalty),
         early_stopping: cell.beam.map(|beam| beam.early_stopping),
@@ -100,7 +87,7 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         engine: plan.target.engine.clone(),
         dtype: plan.target.dtype.clone(),
         draft_dtype: draft.map_or_else(String::new, |d| d.dtype.clone()),
-        threads: results.session().threads,
+        threads: run.session().threads,
         max_tokens: plan.max_tokens,
         seed: plan.seed,
         class: cell.class.clone(),
@@ -108,7 +95,7 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
         reason,
         generations: samples.len(),
         tokens: samples.iter().map(|s| s.new_tokens).sum(),
-        behind_end_share: results.behind_end_share(samples),
+        behind_end_share: run.behind_end_share(samples),
         loop_share: loop_share(samples),
         passes_per_token: forwards_per_token(samples),
         rounds: samples.iter().map(|s| s.rounds.len()).sum(),
@@ -117,7 +104,7 @@ fn identity(results: &Results, cell: &Cell) -> SummaryRow {
 }
 
 /// The settings of a cell's methods, and the arguments of its chat template.
-fn settings(cell: &Cell) -> String {
+fn settings(cell: &CellView) -> String {
     let own = cell.method.params.iter().map(|(key, value)| format!("{key}={value}"));
     let chat = cell.chat_arguments.words().map(|(key, value)| format!("{key}={value}"));
     own.chain(chat).collect::<Vec<_>>().join(";")
@@ -152,7 +139,8 @@ fn accept(row: &mut SummaryRow, samples: &[Sample]) {
 /// c = t_draft / t_target, and T(n+1) / T(1) for the largest number n of tokens proposed in
 /// a round (K for a chain). A drafter that runs no model has no calibrated cost: its cost per
 /// drafted token is measured from the rounds.
-fn costs(row: &mut SummaryRow, calibration: &Calibration, cell: &Cell, samples: &[Sample]) {
+fn costs(row: &mut SummaryRow, calibration: &Calibration, cell: &CellView) {
+    let samples = &cell.samples;
     let single = calibration.target_us(1).filter(|us| *us > 0.0);
     let forwards = samples.iter().map(|s| s.draft_forwards).sum::<usize>();
     let draft_us = if forwards > 0 {
@@ -168,33 +156,27 @@ fn costs(row: &mut SummaryRow, calibration: &Calibration, cell: &Cell, samples: 
         per_pass(calibration.target_us(most.unwrap_or(cell.method.num_speculative_tokens) + 1));
 }
 
-fn compare(row: &mut SummaryRow, results: &Results, cell: &Cell) {
-    let baseline = results.baseline(cell);
-    let pairs = pair_by_prompt(baseline, results.samples(&cell.id));
+fn compare(row: &mut SummaryRow, run: &Run, cell: &CellView) {
+    let pairs = pair_by_prompt(run.baseline(cell), &cell.samples);
     let (us, tokens) = pairs
         .values()
         .fold((0.0, 0), |(us, tokens), pair| (us + pair.plain_us, tokens + pair.plain_tokens));
     row.baseline_tokens_per_second = (us > 0.0).then(|| tokens as f64 * 1e6 / us);
     row.speedup = speedup(pairs.values());
     (row.speedup_lo, row.speedup_hi) = ends(speedup_interval(&pairs));
-    let pairs = pairs_of(results, cell, loop_free(results, cell).into_iter());
+    let pairs = pairs_of(run, cell, loop_free(run, cell));
     row.loop_free_speedup = speedup(pairs.values());
     (row.loop_free_speedup_lo, row.loop_free_speedup_hi) = ends(speedup_interval(&pairs));
 }
 
-fn calibrated(
-    results: &Results,
-    calibration: &Calibration,
-    series: &Series<'_>,
-    cell: &Cell,
-) -> Option<f64> {
-    if results.plan.warmup == 0 {
+fn calibrated(run: &Run, calibration: &Calibration, cell: &CellView) -> Option<f64> {
+    let series = run.series_of(cell)?;
+    if run.plan.warmup == 0 {
         return None; // Without warm-up, no round was timed before the sweep.
     }
     let costs = *calibration.cells.get(&cell.id)?;
     // Plain decoding has its own overhead: it samples one row instead of K + 1.
-    let baseline = results.plan.baseline_of(cell)?;
-    let plain = calibration.cells.get(&baseline.id)?;
+    let plain = calibration.cells.get(&run.cells[cell.baseline?].id)?;
     let costs = Costs {
         passes: calibration,
         plain_us: calibration.target_us(1)? + plain.outside_target(0)?,
@@ -202,17 +184,16 @@ fn calibrated(
     };
     // A fixed chain is a prefix of a longer one, so the longest cell of the series predicts
     // all of them; rounds of trees and of length policies are known only from the cell itself.
-    let samples = results.samples(&cell.id);
-    let own_rounds = branches(samples) || cell.method.length != FIXED;
-    let longest = if own_rounds { cell } else { series.longest(results)? };
-    let own = by_prompt(samples);
-    let others = by_prompt(results.samples(&longest.id));
+    let own_rounds = branches(&cell.samples) || cell.method.length != FIXED;
+    let longest = if own_rounds { cell } else { series.longest()? };
+    let own = by_prompt(&cell.samples);
+    let others = by_prompt(&longest.samples);
     // A policy may draft deeper than its initial K.
-    let deepest = rounds(results.samples(&longest.id)).map(|r| r.depth).max()?;
+    let deepest = rounds(&longest.samples).map(|r| r.depth).max()?;
     let k = longest.method.num_speculative_tokens.max(deepest);
     let wanted = if own_rounds { k } else { cell.method.num_speculative_tokens };
-    let max_tokens = results.plan.max_tokens;
-    let all = RoundProgress::of(results.samples(&longest.id), k, max_tokens);
+    let max_tokens = run.plan.max_tokens;
+    let all = RoundProgress::of(&longest.samples, k, max_tokens);
     let folds = own
         .iter()
         .map(|(prompt, samples)| {
@@ -227,26 +208,21 @@ fn calibrated(
 /// The policy under which every draft has K tokens.
 const FIXED: &str = "fixed";
 
-/// One row per cell and reached position. Where there is no interval, because too few
+/// One row per position that drafts of a cell reached. Where there is no interval, because too few
 /// prompts reached the position or no draft survived, it is the whole range 0 to 1.
-pub fn survival(results: &Results) -> Vec<SurvivalRow> {
-    let mut rows = Vec::new();
-    for cell in results.plan.cells.iter().filter(|c| !c.is_baseline() && !c.control) {
-        let samples = results.samples(&cell.id);
-        let counts = Survival::of(rounds(samples));
-        let bounds = survival_intervals(&survival_ratios(samples));
-        for ((survival, interval), position) in counts.curve().into_iter().zip(bounds).zip(1..) {
-            rows.push(SurvivalRow {
-                cell: cell.id.clone(),
-                position,
-                reached: counts.reached(position),
-                survived: counts.survived(position),
-                conditional: counts.conditional(position).unwrap_or(0.0),
-                survival,
-                lo: interval.lo,
-                hi: interval.hi,
-            });
-        }
-    }
-    rows
+pub(super) fn survival(cell: &CellView) -> Vec<SurvivalRow> {
+    let counts = Survival::of(rounds(&cell.samples));
+    let bounds = survival_intervals(&survival_ratios(&cell.samples));
+    let positions = counts.curve().into_iter().zip(bounds).zip(1..);
+    let row = |((survival, interval), position): ((f64, Interval), usize)| SurvivalRow {
+        cell: cell.id.clone(),
+        position,
+        reached: counts.reached(position),
+        survived: counts.survived(position),
+        conditional: counts.conditional(position).unwrap_or(0.0),
+        survival,
+        lo: interval.lo,
+        hi: interval.hi,
+    };
+    positions.map(row).collect()
 }

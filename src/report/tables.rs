@@ -7,7 +7,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::document::{DocCell, Tone};
+use super::run::CellView;
 use crate::output::write_whole;
+use crate::registry::class_with_word;
 use crate::statistics::Interval;
 
 /// The column names of a table, including those of nested structs.
@@ -19,7 +21,10 @@ pub fn headings<T: Serialize + Default>() -> Vec<String> {
 ///
 /// # Errors
 /// If the file cannot be written; the message names it.
-pub fn write_csv<T: Serialize + Default>(path: &Path, rows: &[T]) -> Result<()> {
+pub fn write_csv<'r, T: Serialize + Default + 'r>(
+    path: &Path,
+    rows: impl IntoIterator<Item = &'r T>,
+) -> Result<()> {
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(headings::<T>())?;
     for row in rows {
@@ -67,6 +72,36 @@ pub(super) fn with_interval(
         cell.text += &format!(" [{lo:.decimals$}, {hi:.decimals$}]");
     }
     cell
+}
+
+impl CellView {
+    /// The first columns of a table by series: method, sampling, class.
+    pub(super) fn names(&self) -> [DocCell; 3] {
+        [&*self.name, &*self.sampling, &*class_with_word(&self.class)].map(DocCell::from)
+    }
+
+    /// The same columns of a table by cell, followed by K.
+    pub(super) fn line(&self) -> Vec<DocCell> {
+        let k = match self.is_baseline() {
+            true => number(None, 0),
+            false => self.method.num_speculative_tokens.into(),
+        };
+        self.names().into_iter().chain([k]).collect()
+    }
+}
+
+/// One row per cell: its names and what `rest` returns. Cells for which that is `None` are left out.
+pub(super) fn lines<'r>(
+    cells: impl IntoIterator<Item = &'r CellView>,
+    rest: impl Fn(&CellView) -> Option<Vec<DocCell>>,
+) -> Vec<Vec<DocCell>> {
+    let line = |cell: &CellView| Some([cell.line(), rest(cell)?].concat());
+    cells.into_iter().filter_map(line).collect()
+}
+
+/// The heads of the columns of [`CellView::line`], and of those that follow.
+pub(super) fn columns<'h>(others: &[&'h str]) -> Vec<&'h str> {
+    [&["method", "sampling", "class", "K:"][..], others].concat()
 }
 
 /// What a comparison shows.

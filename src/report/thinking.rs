@@ -5,26 +5,19 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::document::DocBlock;
-use super::results::Results;
-use super::series::{Series, columns};
-use super::tables::{ends, number, with_interval, write_csv};
-use crate::experiment::Cell;
+use super::run::{CellView, Run};
+use super::tables::{columns, ends, lines, number, with_interval, write_csv};
 use crate::rows::ThinkingRow;
 use crate::statistics::{thinking_efficiency, thinking_rounds};
 
-/// The rows of `thinking.csv`, inside before outside; empty if no completion has any thinking.
-fn rows(results: &Results) -> Vec<ThinkingRow> {
-    if results.samples.values().flatten().all(|sample| sample.thinking.is_none()) {
-        return Vec::new();
-    }
-    let cells = results.plan.cells.iter().filter(|cell| !cell.is_baseline());
-    cells.flat_map(|cell| [true, false].map(|inside| row(results, cell, inside))).collect()
+/// Whether any completion of a run has thinking.
+fn thinks(run: &Run) -> bool {
+    run.samples().any(|sample| sample.thinking.is_some())
 }
 
-fn row(results: &Results, cell: &Cell, inside: bool) -> ThinkingRow {
-    let samples = results.samples(&cell.id);
-    let sums = thinking_rounds(samples, inside);
-    let tau = thinking_efficiency(samples, inside);
+fn row(cell: &CellView, inside: bool) -> ThinkingRow {
+    let sums = thinking_rounds(&cell.samples, inside);
+    let tau = thinking_efficiency(&cell.samples, inside);
     let (block_efficiency_lo, block_efficiency_hi) = ends(tau.interval());
     ThinkingRow {
         cell: cell.id.clone(),
@@ -39,20 +32,20 @@ fn row(results: &Results, cell: &Cell, inside: bool) -> ThinkingRow {
     }
 }
 
-/// Writes `thinking.csv` if any completion has thinking.
-pub(super) fn write(folder: &Path, results: &Results) -> Result<()> {
-    let rows = rows(results);
+/// Writes `thinking.csv`, inside before outside, if any completion has thinking.
+pub(super) fn write(folder: &Path, run: &Run) -> Result<()> {
+    let thinks = thinks(run);
+    let cells = run.cells.iter().filter(|cell| thinks && !cell.is_baseline());
+    let rows = cells.flat_map(|cell| [true, false].map(|inside| row(cell, inside)));
+    let rows = rows.collect::<Vec<_>>();
     if rows.is_empty() { Ok(()) } else { write_csv(&folder.join("thinking.csv"), &rows) }
 }
 
 /// The section with a line per cell; empty if no completion has any thinking.
-pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock> {
-    let rows = rows(results);
-    let cells =
-        series.iter().flat_map(|series| series.cells.iter().map(move |cell| (series, cell)));
-    let lines = cells.map(|(series, cell)| {
-        let own = rows.iter().filter(|row| row.cell == cell.id);
-        let own = own.flat_map(|row| {
+pub(super) fn section(run: &Run) -> Vec<DocBlock> {
+    let thinks = thinks(run);
+    let table = lines(run.drafted().filter(|_| thinks), |cell| {
+        let own = [true, false].map(|inside| row(cell, inside)).into_iter().flat_map(|row| {
             let (lo, hi) = (row.block_efficiency_lo, row.block_efficiency_hi);
             [
                 row.rounds.into(),
@@ -60,9 +53,8 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
                 with_interval(row.block_efficiency, lo, hi, 2),
             ]
         });
-        series.line(cell).into_iter().chain(own).collect()
+        Some(own.collect())
     });
-    let lines = if rows.is_empty() { Vec::new() } else { lines.collect() };
     DocBlock::section(
         "Inside and outside of thinking",
         "A round is inside of thinking if its first token is: from the string that opens it, or the \
@@ -75,6 +67,6 @@ pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock>
             "acceptance rate outside:",
             "τ outside [95 %]:",
         ]),
-        lines,
+        table,
     )
 }

@@ -2,20 +2,15 @@
 
 use super::document::{DocBlock, DocCell};
 use super::reached::Reached;
-use super::results::Results;
-use super::series::{Series, columns};
-use super::tables::number;
+use super::run::Run;
+use super::tables::{columns, lines, number};
 use crate::statistics::deciles;
 
 /// The section on acceptance by decile of the target's entropy, with one row per series;
 /// empty if the run was not traced.
-pub(super) fn section(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock> {
-    let mut table = Vec::new();
-    for series in series {
-        let Some(cell) = series.longest(results) else { continue };
-        let Some(line) = results.reached.get(&cell.id).and_then(line) else { continue };
-        table.push([series.line(cell), line].concat());
-    }
+pub(super) fn section(run: &Run) -> Vec<DocBlock> {
+    let longest = run.series().filter_map(|series| series.longest());
+    let table = lines(longest, |cell| line(&cell.reached));
     let head = columns(&[
         "positions:",
         "median entropy (nats):",

@@ -112,7 +112,7 @@ impl TimesValidity {
 }
 
 /// Whether speculation is faster than plain decoding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpeedVerdict {
     /// It is, for prompts like these.
@@ -122,6 +122,7 @@ pub enum SpeedVerdict {
     /// It is slower.
     Slower,
     /// Too few prompts for an interval.
+    #[default]
     TooFewPrompts,
     /// Too few prompts whose plain decoding has no loop.
     TooManyLoops,

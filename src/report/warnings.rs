@@ -1,7 +1,6 @@
 //! Warnings about a run that affect how its numbers may be read.
 
-use super::best::verdict;
-use super::results::Results;
+use super::run::{CellView, Run};
 use super::summary::ELSEWHERE;
 use super::validity::SpeedVerdict;
 use super::{costs, machines, outliers};
@@ -21,9 +20,10 @@ const MOST_BEHIND_END: f64 = 0.02;
 const NAMED: usize = 3;
 
 /// All warnings, the most serious first.
-pub(super) fn warnings(results: &Results, summary: &[SummaryRow]) -> Vec<String> {
+pub(super) fn warnings(run: &Run) -> Vec<String> {
     let mut found = Vec::new();
-    let wrong = results.divergences.iter().filter(|d| !d.tie).count();
+    let divergences = run.cells.iter().flat_map(|cell| &cell.divergences);
+    let wrong = divergences.filter(|row| !row.tie).count();
     if wrong > 0 {
         found.push(format!(
             "{wrong} completions differ from those of plain decoding where they must not, and not \
@@ -31,7 +31,7 @@ pub(super) fn warnings(results: &Results, summary: &[SummaryRow]) -> Vec<String>
              be trusted."
         ));
     }
-    if let Some(share) = results.behind_end_share(results.samples.values().flatten())
+    if let Some(share) = run.behind_end_share(run.samples())
         && share > MOST_BEHIND_END
     {
         found.push(format!(
@@ -40,16 +40,16 @@ pub(super) fn warnings(results: &Results, summary: &[SummaryRow]) -> Vec<String>
             100.0 * share
         ));
     }
-    baselines(results, &mut found);
-    machine(results, &mut found);
-    cells(results, summary, &mut found);
-    found.extend(results.notes.iter().cloned());
+    baselines(run, &mut found);
+    machine(run, &mut found);
+    cells(run, &mut found);
+    found.extend(run.notes.iter().cloned());
     found
 }
 
-fn baselines(results: &Results, found: &mut Vec<String>) {
-    for cell in results.plan.cells.iter().filter(|c| c.is_baseline()) {
-        let samples = results.samples(&cell.id);
+fn baselines(run: &Run, found: &mut Vec<String>) {
+    for cell in run.baselines() {
+        let samples = &cell.samples;
         let forwards = samples.iter().map(|s| s.target_forwards).sum::<usize>();
         // A beam search needs a row for every beam of a step.
         let needed = samples.iter().map(|s| s.beam.as_ref().map_or(s.new_tokens, |beam| beam.rows));
@@ -70,13 +70,13 @@ fn baselines(results: &Results, found: &mut Vec<String>) {
     }
 }
 
-fn machine(results: &Results, found: &mut Vec<String>) {
-    let (plan, manifest) = (&results.plan, &results.manifest);
-    found.extend(part(results));
+fn machine(run: &Run, found: &mut Vec<String>) {
+    let (plan, manifest) = (&run.plan, &run.manifest);
+    found.extend(part(run));
     match manifest.status {
         Status::Finished | Status::Measured => {}
         Status::Interrupted if !manifest.merged.is_empty() => {
-            let (done, all) = (results.blocks.len(), results.plan.blocks());
+            let (done, all) = (run.blocks.len(), run.plan.blocks());
             found.push(format!("The merged run has {done} of {all} blocks."));
         }
         Status::Interrupted => found.push("The run was interrupted: blocks are missing.".into()),
@@ -89,31 +89,31 @@ fn machine(results: &Results, found: &mut Vec<String>) {
     if manifest.sessions.iter().any(|session| session.build.git_dirty) {
         found.push("The sources differed from the recorded commit.".into());
     }
-    let disturbed = results.disturbed_blocks();
-    if disturbed > 0 && !results.is_disturbed() {
+    let disturbed = run.disturbed_blocks();
+    if disturbed > 0 && !run.is_disturbed() {
         found.push(format!(
             "{disturbed} of {} blocks were disturbed each time they were run, the worst one mainly \
              by {}: their times are left out.",
-            results.blocks.len(),
-            results.worst_cause()
+            run.blocks.len(),
+            run.worst_cause()
         ));
     }
     let groups = manifest.groups();
-    let other = results.blocks.iter().filter(|block| groups[block.session] != results.session);
+    let other = run.blocks.iter().filter(|block| groups[block.session] != run.session);
     let other = other.count();
-    let several = machines::warning(results);
+    let several = machines::warning(run);
     if other > 0 && several.is_none() {
         found.push(format!(
             "{other} of {} blocks were timed by another build, on another processor or with other \
              threads: their tokens count, their times do not.",
-            results.blocks.len()
+            run.blocks.len()
         ));
     }
     found.extend(several);
-    if results.times().withheld() == Some(SpeedVerdict::Set) {
+    if run.times.withheld() == Some(SpeedVerdict::Set) {
         return;
     }
-    let session = results.session();
+    let session = run.session();
     let (load, cores) = (session.load_average[0], session.machine.cores);
     if load > cores as f64 {
         found.push(format!(
@@ -123,13 +123,13 @@ fn machine(results: &Results, found: &mut Vec<String>) {
     if plan.warmup == 0 {
         found.push("Without warm-up, t_d, t_v and t_o are unknown: there is no prediction.".into());
     } else {
-        found.extend(costs::warnings(results));
+        found.extend(costs::warnings(run));
     }
 }
 
 /// Which part of a run this is, if it is one.
-fn part(results: &Results) -> Option<String> {
-    let share = results.manifest.share?;
+fn part(run: &Run) -> Option<String> {
+    let share = run.manifest.share?;
     let which = match share {
         Share::Shard(shard) => format!("shard {shard} of a run"),
         Share::Claims => "one process's part of a run".to_owned(),
@@ -137,41 +137,41 @@ fn part(results: &Results) -> Option<String> {
     Some(format!(
         "This is {which}: it has {} of {} blocks, and the others are in other folders, which \
          `specdec merge` joins.",
-        results.blocks.len(),
-        results.plan.blocks()
+        run.blocks.len(),
+        run.plan.blocks()
     ))
 }
 
 /// The number of unfinished cells, with status and reason of the first few.
-fn unfinished(results: &Results, summary: &[SummaryRow]) -> Option<String> {
-    let open = |row: &&SummaryRow| row.status != "finished" && row.status != ELSEWHERE;
-    let rows = summary.iter().filter(open).collect::<Vec<_>>();
-    let sentence = |row: &&SummaryRow| {
-        let cell = results.plan.cells.iter().find(|c| c.id == row.cell);
-        let name = cell.map_or_else(|| row.cell.clone(), describe);
-        let colon = if row.reason.is_empty() { "" } else { ": " };
-        format!("\"{name}\" is {}{colon}{}", row.status, row.reason)
+fn unfinished(run: &Run) -> Option<String> {
+    let open = |cell: &&CellView| cell.row.status != "finished" && cell.row.status != ELSEWHERE;
+    let cells = run.cells.iter().filter(open).collect::<Vec<_>>();
+    let sentence = |cell: &&CellView| {
+        let SummaryRow { status, reason, .. } = &cell.row;
+        let colon = if reason.is_empty() { "" } else { ": " };
+        format!("\"{}\" is {status}{colon}{reason}", describe(cell))
     };
-    let mut named = rows.iter().take(NAMED).map(sentence).collect::<Vec<_>>();
-    if rows.len() > NAMED {
-        named.push(format!("and {} more", rows.len() - NAMED));
+    let mut named = cells.iter().take(NAMED).map(sentence).collect::<Vec<_>>();
+    if cells.len() > NAMED {
+        named.push(format!("and {} more", cells.len() - NAMED));
     }
-    let (n, all) = (rows.len(), summary.len());
+    let (n, all) = (cells.len(), run.cells.len());
     (n > 0).then(|| format!("{n} of {all} cells have not finished: {}.", named.join("; ")))
 }
 
-fn cells(results: &Results, summary: &[SummaryRow], found: &mut Vec<String>) {
-    found.extend(unfinished(results, summary));
-    let few = summary.iter().filter(|row| row.rounds > 0 && row.rounds < FEW_ROUNDS).count();
+fn cells(run: &Run, found: &mut Vec<String>) {
+    found.extend(unfinished(run));
+    let few = |cell: &&CellView| (1..FEW_ROUNDS).contains(&cell.row.rounds);
+    let few = run.cells.iter().filter(few).count();
     if few > 0 {
         found.push(format!("Fewer than {FEW_ROUNDS} rounds in {}.", count(few, "cell")));
     }
-    let distinct = results.plan.distinct_prompts();
-    if let copies @ 1.. = results.plan.copies.len() {
+    let distinct = run.plan.distinct_prompts();
+    if let copies @ 1.. = run.plan.copies.len() {
         found.push(format!(
             "{copies} of {} prompts are the same prompt as an earlier one: equal prompts count as \
              one in intervals and tests.",
-            results.plan.prompts.len()
+            run.plan.prompts.len()
         ));
     }
     if distinct < MIN_PROMPTS {
@@ -181,17 +181,16 @@ fn cells(results: &Results, summary: &[SummaryRow], found: &mut Vec<String>) {
             count(distinct, "prompt")
         ));
     }
-    found.extend(outliers::warning(results));
-    let samples = results.samples.values().flatten();
-    let fallbacks = samples.map(|sample| sample.rounds.residual_fallbacks).sum::<usize>();
+    found.extend(outliers::warning(run));
+    let fallbacks = run.samples().map(|sample| sample.rounds.residual_fallbacks).sum::<usize>();
     if fallbacks > 0 {
         found.push(format!(
             "Rounding left {fallbacks} residual distributions without mass; the \
              distribution before the rejection was used instead."
         ));
     }
-    let timed = summary.iter().filter(|row| !row.control && row.speedup.is_some());
-    let slower = |row: &&SummaryRow| verdict(results, row) == SpeedVerdict::Slower;
+    let timed = run.cells.iter().filter(|cell| !cell.control && cell.row.speedup.is_some());
+    let slower = |cell: &&CellView| cell.verdict == SpeedVerdict::Slower;
     let slower = timed.clone().filter(slower).count();
     if slower > 0 {
         found.push(format!("{slower} of {} cells are slower than plain decoding.", timed.count()));

@@ -1,12 +1,14 @@
 //! Compares verifiers: with the ceiling of any exact rule, with rejection sampling of the
 //! same drafts, and with the target's distribution.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::document::DocBlock;
-use super::results::Results;
-use super::series::{Series, columns, lines, settings_but};
-use super::tables::{ends, number, with_interval};
-use crate::experiment::{Cell, Goal};
-use crate::rows::SummaryRow;
+use super::run::{CellView, Run};
+use super::series::settings_but;
+use super::tables::{columns, ends, lines, number, with_interval};
+use crate::decode::MethodSpec;
+use crate::experiment::Cell;
 use crate::statistics::{
     Interval, block_efficiency_ratio, branches, pair_by_prompt, speedup, speedup_interval,
 };
@@ -14,19 +16,11 @@ use crate::verify::VERIFIERS;
 
 /// The section on acceptance relative to its ceiling. Empty unless the run has several
 /// verifiers or a drafter that branches, since a single chain verifier has nothing to compare.
-pub(super) fn ceilings(
-    results: &Results,
-    series: &[Series<'_>],
-    summary: &[SummaryRow],
-) -> Vec<DocBlock> {
-    let first = series.first().map(|s| &s.cells[0].method.verifier);
-    let mut cells = series.iter().flat_map(|s| &s.cells);
-    if series.iter().all(|s| Some(&s.cells[0].method.verifier) == first)
-        && !cells.any(|cell| branches(results.samples(&cell.id)))
-    {
-        return Vec::new();
-    }
-    let table = lines(series, summary, |_, row| {
+pub(super) fn ceilings(run: &Run) -> Vec<DocBlock> {
+    let verifiers = run.drafted().map(|cell| &cell.method.verifier).collect::<BTreeSet<_>>();
+    let compares = verifiers.len() > 1 || run.drafted().any(|cell| branches(&cell.samples));
+    let table = lines(run.drafted().filter(|_| compares), |cell| {
+        let row = &cell.row;
         Some(vec![
             with_interval(
                 row.block_efficiency,
@@ -54,8 +48,7 @@ const COMMON: &str = "rejection";
 
 /// A cell compared with rejection sampling of the same drafts.
 pub(super) struct Rival<'a> {
-    pub(super) series: &'a Series<'a>,
-    pub(super) cell: &'a Cell,
+    pub(super) cell: &'a CellView,
     /// τ of the cell ÷ τ of rejection sampling.
     pub(super) tau: f64,
     pub(super) tau_interval: Option<Interval>,
@@ -65,36 +58,31 @@ pub(super) struct Rival<'a> {
 }
 
 /// Compares every cell that has another verifier with rejection sampling of the same drafts.
-pub(super) fn rivals<'a>(results: &Results, series: &'a [Series<'_>]) -> Vec<Rival<'a>> {
-    let cells = || series.iter().flat_map(|s| s.cells.iter().map(move |c| (s, *c)));
-    let others = cells().filter(|(_, cell)| cell.method.verifier != COMMON);
-    let rivals = others.filter_map(|(series, cell)| {
-        let same = |other: &&Cell| {
-            other.method.verifier == COMMON
-                && drafts(other) == drafts(cell)
-                && rest(other) == rest(cell)
-        };
-        let rival = cells().map(|(_, cell)| cell).find(same)?;
-        let (own, other) = (results.samples(&cell.id), results.samples(&rival.id));
+pub(super) fn rivals(run: &Run) -> Vec<Rival<'_>> {
+    let (common, others) =
+        run.drafted().partition::<Vec<_>, _>(|cell| cell.method.verifier == COMMON);
+    let common = common.into_iter().map(|cell| (drafts(cell), cell)).collect::<BTreeMap<_, _>>();
+    let rivals = others.into_iter().filter_map(|cell| {
+        let (own, other) = (&cell.samples, &common.get(&drafts(cell))?.samples);
         let ratio = block_efficiency_ratio(own, other);
         let (tau, tau_interval) = (ratio.value()?, ratio.interval());
         let pairs = pair_by_prompt(other, own);
         let (speed, speed_interval) = (speedup(pairs.values()), speedup_interval(&pairs));
-        Some(Rival { series, cell, tau, tau_interval, speed, speed_interval })
+        Some(Rival { cell, tau, tau_interval, speed, speed_interval })
     });
     rivals.collect()
 }
 
 /// The section with the table of these comparisons; empty if there are none.
-pub(super) fn against_rejection(results: &Results, series: &[Series<'_>]) -> Vec<DocBlock> {
+pub(super) fn against_rejection(run: &Run) -> Vec<DocBlock> {
     let ratio = |x: Option<f64>, interval: Option<Interval>| {
         let (lo, hi) = ends(interval);
         with_interval(x, lo, hi, 3)
     };
-    let rows = rivals(results, series).into_iter().map(|rival| {
+    let rows = rivals(run).into_iter().map(|rival| {
         let tau = ratio(Some(rival.tau), rival.tau_interval);
         let speed = ratio(rival.speed, rival.speed_interval);
-        rival.series.line(rival.cell).into_iter().chain([tau, speed]).collect()
+        rival.cell.line().into_iter().chain([tau, speed]).collect()
     });
     DocBlock::section(
         "Against rejection sampling",
@@ -105,20 +93,17 @@ pub(super) fn against_rejection(results: &Results, series: &[Series<'_>]) -> Vec
     )
 }
 
-/// What two cells must share to be compared, in addition to the settings in [`drafts`].
-fn rest(cell: &Cell) -> (&str, &str, usize, Goal) {
-    (&cell.method.drafter, &cell.method.length, cell.method.num_speculative_tokens, cell.goal())
-}
-
-/// The settings of a cell, except those of its verifier.
-fn drafts(cell: &Cell) -> Vec<(&str, String)> {
-    settings_but(VERIFIERS, &cell.method.verifier, cell)
+/// All that decides what a cell drafts, as text: what two cells must share to be compared.
+fn drafts(cell: &Cell) -> String {
+    let MethodSpec { drafter, verifier, length, num_speculative_tokens: k, .. } = &cell.method;
+    format!("{:?}", (drafter, length, k, cell.goal(), settings_but(VERIFIERS, verifier, cell)))
 }
 
 /// The section on the total variation of approximate verifiers from the target; empty if
 /// there are none.
-pub(super) fn distances(series: &[Series<'_>], summary: &[SummaryRow]) -> Vec<DocBlock> {
-    let table = lines(series, summary, |_, row| {
+pub(super) fn distances(run: &Run) -> Vec<DocBlock> {
+    let table = lines(run.drafted(), |cell| {
+        let row = &cell.row;
         Some(vec![
             with_interval(Some(row.tv?), row.tv_lo, row.tv_hi, 4),
             number(row.block_efficiency, 2),

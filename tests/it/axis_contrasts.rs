@@ -94,11 +94,11 @@ fn the_interval_of_a_mean_of_equal_ratios_is_that_of_one() {
 /// Rejection sampling, and another verifier that takes `factor` times as long for the same rounds.
 fn two_verifiers(factor: f64) -> Rows {
     let run = Synthetic { prompts: 16, drafters: vec!["a"], ..Synthetic::tiny() };
-    let mut rows = imitate(1, run, |_, cell| cell.method.drafter = "model".to_owned());
+    let mut rows = imitate(1, run, |_, cell| cell.point.method.drafter = "model".to_owned());
     for cell in rows.plan.cells.clone().iter().filter(|cell| cell.id.starts_with("a-")) {
         rows.repeat(&cell.id, factor);
         let again = rows.plan.cells.last_mut().unwrap();
-        (again.control, again.method.verifier) = (false, "traversal".to_owned());
+        (again.control, again.point.method.verifier) = (false, "traversal".to_owned());
     }
     rows
 }
@@ -127,7 +127,7 @@ fn a_report_has_one_contrast_per_value() {
     let mut swapped = two_verifiers(1.25);
     for cell in swapped.plan.cells.iter_mut().filter(|cell| cell.method.drafter == "model") {
         let first = cell.method.verifier == "rejection";
-        cell.method.verifier = if first { "traversal" } else { "rejection" }.to_owned();
+        cell.point.method.verifier = if first { "traversal" } else { "rejection" }.to_owned();
     }
     let (_folder, text) = reported(&swapped);
     let verifier = line(&text, "verifier", "traversal");

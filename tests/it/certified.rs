@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use serde::Deserialize;
-use specdec::decode::{CertificateVerdict, Certified, certified};
 use specdec::bugs::mutants;
+use specdec::decode::{CertificateVerdict, Certified, certified};
 
 /// The fields of a cell of `certificate.json` that this test reads.
 #[derive(Debug, Deserialize)]

@@ -10,7 +10,7 @@ use specdec::model::{ChatMessage, Conversation, Role, Settings, Source, load};
 use specdec::rows::{GenerationRow, RoundRow, SummaryRow, TextRow, ThinkingRow};
 
 use crate::cli_support::{json as output, refuses, stdout};
-use crate::experiment_support::rows;
+use crate::experiment_support::{baseline_of, rows};
 use crate::run_support::{specdec, succeed};
 
 const TEMPLATE: &str = "{{ bos_token }}{% for m in messages %}{{ m.role }}: {{ m.content | trim }}\n\
@@ -233,7 +233,7 @@ fn chat_arguments_are_axes_and_thinking_is_apart() {
     assert_eq!(words, [&on, &on, &off, &off].map(String::as_str));
     assert!(tokens(&plan.cells[1]) > tokens(&plan.cells[3]), "the template writes <think>");
     for (cell, inside) in [(&plan.cells[1], true), (&plan.cells[3], false)] {
-        assert_eq!(plan.baseline_of(cell).unwrap().chat_arguments, cell.chat_arguments);
+        assert_eq!(baseline_of(&plan, cell).chat_arguments, cell.chat_arguments);
         let row = summary.iter().find(|row| row.cell == cell.id).unwrap();
         assert!(
             row.params.ends_with(&format!("enable_thinking={inside};effort=//")),

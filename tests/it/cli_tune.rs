@@ -5,9 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use specdec::report::{load, summary};
+use specdec::report::load;
 
 use crate::cli_support::{refuses, specdec, stdout, text};
+use crate::report::summary;
 
 /// The choice depends on the speed of this machine; that the choice is measured does not.
 #[test]

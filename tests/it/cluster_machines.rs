@@ -17,6 +17,7 @@ use specdec::statistics::{BetweenMachines, Ratio, random_effects, student};
 use crate::cluster_support::report as report_of;
 use crate::experiment_support::{rows, with_smoke};
 use crate::fixtures::uniform;
+use crate::report::summary;
 
 /// Runs a shard of the smoke experiment with ten prompts, on a machine whose passes take
 /// `slower` times as long, draft passes more so.
@@ -66,7 +67,7 @@ fn a_shard_calibrates_the_cells_that_it_runs() {
 
 /// The speedups of a folder's own report, by cell.
 fn speedups(folder: &Path) -> BTreeMap<String, f64> {
-    let rows = report::summary(&report::load(folder).unwrap());
+    let rows = summary(&report::load(folder).unwrap());
     rows.into_iter().filter_map(|row| Some((row.cell, row.speedup?))).collect()
 }
 
@@ -95,7 +96,7 @@ fn every_speedup_of_a_merged_run_is_that_of_one_machine() {
     // The clocks differ enough for a mixture to show.
     let differ = own[0].iter().filter(|(cell, x)| (own[1][*cell] / **x - 1.0).abs() > 0.05);
     assert!(differ.count() > cells / 2);
-    let summary = report::summary(&report::load(&merged).unwrap());
+    let summary = summary(&report::load(&merged).unwrap());
     for SummaryRow { cell, speedup, .. } in &summary {
         assert_eq!(*speedup, own[0].get(cell).copied(), "{cell}");
     }
@@ -125,7 +126,7 @@ fn times_of_named_and_unnamed_machines_do_not_mix() {
     merge(&parts, &merged, PACK_ABOVE).unwrap();
     assert!(!report_of(&merged).contains("## Machines"));
     let results = report::load(&merged).unwrap();
-    assert!(results.samples.values().flatten().all(|sample| sample.timed));
+    assert!(results.samples().all(|sample| sample.timed));
     // Nothing says that these two are one machine.
     for part in &parts {
         let mut manifest = Manifest::read(part).unwrap();

@@ -12,6 +12,7 @@ use specdec::report;
 use specdec::rows::BlockRow;
 
 use crate::cluster_support::{all_shards, done, list, part, parts_in, report as report_of, shard};
+use crate::report::summary;
 use crate::run_support::{LONG, blocks, fail, folder, run, signal, specdec, standing, succeed};
 
 /// The number of the smoke experiment's blocks.
@@ -186,7 +187,7 @@ fn a_shard_reports_its_part_as_a_whole() {
         "{text}"
     );
     assert!(!text.contains("have not finished"), "{text}");
-    let rows = report::summary(&report::load(part).unwrap());
+    let rows = summary(&report::load(part).unwrap());
     let status = |status: &str| rows.iter().filter(|row| row.status == status).count();
     // One temperature of three.
     assert_eq!((status("finished"), status("in other parts"), rows.len()), (13, 26, 39));

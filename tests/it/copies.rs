@@ -3,12 +3,12 @@
 use std::fs;
 
 use specdec::experiment::read_plan;
-use specdec::report::{load, summary};
+use specdec::report::load;
 use specdec::rows::SummaryRow;
 
 use crate::cli_support::stdout;
 use crate::cli_tape_support::{PROMPTS, TapeFolder, rows};
-use crate::report::{reported, written};
+use crate::report::{reported, summary, written};
 use crate::synthetic::{Rows, Synthetic};
 
 /// A folder whose second half of the prompts is the first half again, under other names.

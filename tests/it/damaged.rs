@@ -46,8 +46,9 @@ fn a_change_to_a_raw_file_is_refused_noted_or_harmless() {
     let out = tempfile::tempdir().unwrap();
     succeed(run(out.path(), &["--trace"]));
     let folder = folder(out.path());
-    let rows = |results: &report::Results| {
-        (results.samples.clone(), results.reached.clone(), results.blocks.clone())
+    let rows = |run: &report::Run| {
+        let cells = run.cells.iter().map(|cell| (cell.samples.clone(), cell.reached.clone()));
+        (cells.collect::<Vec<_>>(), run.blocks.clone())
     };
     let sound = report::load(&folder).unwrap();
     assert_eq!(sound.notes, [""; 0]);

@@ -7,10 +7,11 @@ use std::sync::atomic::AtomicBool;
 use specdec::clock::VirtualCosts;
 use specdec::experiment::{Plan, read_plan};
 use specdec::model::{Role, load};
-use specdec::report::{load as load_results, report, summary};
+use specdec::report::{load as load_results, report};
 use specdec::rows::{BlockRow, GenerationRow, RoundRow, SummaryRow};
 
-use crate::experiment_support::{planned, rows, run_smoke};
+use crate::experiment_support::{baseline_of, planned, rows, run_smoke};
+use crate::report::summary;
 
 const PROMPTS: [&str; 7] = ["a", "ab", "ba", "cab", "dd", "acb", "bd"];
 
@@ -46,7 +47,7 @@ fn every_batch_has_a_baseline_and_whole_blocks_of_prompts() {
     let plan = read_plan(&folder).unwrap();
     assert_eq!(plan.cells.len(), 3 * 2 * 2);
     for cell in &plan.cells {
-        assert_eq!(plan.baseline_of(cell).unwrap().batch, cell.batch);
+        assert_eq!(baseline_of(&plan, cell).batch, cell.batch);
     }
     // Of seven prompts, 7, 6 and 6 fill batches of 1, 2 and 3; each has two cells at two
     // temperatures in two repeats.

@@ -13,7 +13,7 @@ use specdec::model::{Evaluation, LanguageModel, ModelInfo, Role, Session, Work, 
 use specdec::report::{load as load_results, report};
 use specdec::rows::{BlockRow, GenerationRow, RoundRow, SummaryRow, TextRow};
 
-use crate::experiment_support::{planned, rows, run_smoke};
+use crate::experiment_support::{baseline_of, planned, rows, run_smoke};
 use crate::run_support::{folder, run, succeed};
 use crate::synthetic_blocks::{sealed, short};
 
@@ -78,7 +78,7 @@ fn every_search_has_a_baseline_and_cells_without_a_verifier() {
     let plan = plan.unwrap();
     assert_eq!(words(&plan), expected);
     for cell in &plan.cells {
-        assert_eq!(plan.baseline_of(cell).unwrap().goal(), cell.goal());
+        assert_eq!(baseline_of(&plan, cell).goal(), cell.goal());
         assert!(cell.beam.is_none() || cell.class == "G", "{}", cell.class);
     }
     let text = toml::to_string(&plan).unwrap();

@@ -6,6 +6,8 @@ use specdec::input::read_text;
 use specdec::model::{CacheDtype, Letters, ModelInfo, Role, load};
 use specdec::prompt::Question;
 
+use crate::experiment_support::baseline_of;
+
 const GOOD: &str = r#"
 target = "toy:mixed"
 draft = "toy:mixed"
@@ -65,7 +67,7 @@ fn every_sampling_setting_starts_with_its_only_baseline() {
     for group in plan.goals() {
         assert!(group[0].is_baseline());
         assert_eq!(group.iter().filter(|c| c.is_baseline()).count(), 1);
-        assert!(group.iter().all(|c| plan.baseline_of(c).unwrap().id == group[0].id));
+        assert!(group.iter().all(|c| baseline_of(&plan, c).id == group[0].id));
     }
 }
 
@@ -213,7 +215,8 @@ fn a_control_repeats_the_baseline_and_the_first_method() {
     }
     let controls = plan.controls();
     assert_eq!(controls.len(), 4);
-    for (first, again) in controls {
+    for places in controls {
+        let [first, again] = places.map(|at| &plan.cells[at]);
         assert_ne!(first.id, again.id);
         assert_eq!(first.method, again.method);
     }

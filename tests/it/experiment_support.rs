@@ -7,11 +7,16 @@ use serde::de::DeserializeOwned;
 use specdec::clock::Clock;
 use specdec::draft::Texts;
 use specdec::experiment::{
-    Ended, Experiment, Frozen, Material, PACK_ABOVE, Plan, Resume, Setup, freeze, run,
+    Cell, Ended, Experiment, Frozen, Material, PACK_ABOVE, Plan, Resume, Setup, freeze, run,
 };
 use specdec::input::read_text;
 use specdec::model::{LanguageModel, Letters, Role, load};
 use specdec::prompt::Question;
+
+/// The plain decoding with the goal of a cell.
+pub(crate) fn baseline_of<'a>(plan: &'a Plan, cell: &Cell) -> &'a Cell {
+    plan.cells.iter().find(|own| own.is_baseline() && own.goal() == cell.goal()).unwrap()
+}
 
 /// Runs the smoke experiment, changed by `set`, with this target over four letters and one
 /// prompt per text, whose id is the text; returns the results folder.

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use specdec::report::{load, report, summary};
+use specdec::report::{load, report};
 use specdec::rows::RoundRow;
 
-use crate::report::written;
+use crate::report::{summary, written};
 use crate::synthetic::Synthetic;
 
 /// What a reader sees at each value of a cell: lines of a name and a number.

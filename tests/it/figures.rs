@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use specdec::experiment::Cell;
 use specdec::params::{Params, Value};
-use specdec::report::{load, report, series};
+use specdec::report::{load, report};
 use tempfile::TempDir;
 
 use crate::figures_support::Drawing;
@@ -87,13 +87,13 @@ fn verifiers() -> Rows {
     };
     let mut rows = imitate(21, run, |i, cell| {
         let verifiers = ["rejection", "traversal", "token_match", "k_seq", "greedy_multi"];
-        cell.method.verifier = verifiers[i % if i < 3 { 3 } else { 5 }].to_owned();
-        cell.method.drafter = if i < 3 { "model" } else { "model_tree" }.to_owned();
+        cell.point.method.verifier = verifiers[i % if i < 3 { 3 } else { 5 }].to_owned();
+        cell.point.method.drafter = if i < 3 { "model" } else { "model_tree" }.to_owned();
         if i >= 3 {
             let siblings = ["independent", "distinct", "hub", "last_sampled"][i % 4];
             let tree = format!("{},{},1", i / 4, i % 3);
             let params = Params::default().with("siblings", Value::Text(siblings.to_owned()));
-            cell.method.params = params.with("tree", Value::Text(tree));
+            cell.point.method.params = params.with("tree", Value::Text(tree));
         }
     });
     rows.plan
@@ -127,8 +127,8 @@ fn a_single_draft_length_is_plotted_over_other_settings_instead() {
         ..Synthetic::tiny()
     };
     let rows = imitate(7, run, |i, cell| {
-        cell.method.drafter = "model".to_owned();
-        cell.method.params =
+        cell.point.method.drafter = "model".to_owned();
+        cell.point.method.params =
             Params::default().with("draft_temperature", Value::Number(0.25 * i as f64));
     });
     let figures = drawn(&rows);
@@ -172,7 +172,8 @@ fn figures_state_by_which_rule_methods_and_settings_are_cut() {
 #[test]
 fn many_methods_under_few_settings_have_a_panel_each() {
     let run = Synthetic { draft_lengths: vec![4, 8], prompts: 6, ..Synthetic::tiny() };
-    let figures = drawn(&imitate(11, run, |i, cell| cell.method.drafter = format!("drafter_{i}")));
+    let figures =
+        drawn(&imitate(11, run, |i, cell| cell.point.method.drafter = format!("drafter_{i}")));
     assert!(!figures.names().contains(&"speedup".to_owned()), "two lengths are not a curve");
     let survival = figures.get("survival");
     assert_eq!(survival.heads().len(), 11);
@@ -206,7 +207,7 @@ fn at_most_twelve_categories_are_shown() {
 fn long_names_are_shortened_and_special_characters_escaped() {
     let long = "a_method_whose_name_has_no_end_and_no_space".repeat(4);
     let run = Synthetic { draft_lengths: vec![1, 2, 3, 4], prompts: 4, ..Synthetic::tiny() };
-    let mut rows = imitate(3, run, |i, cell| cell.method.drafter = format!("{long}_{i}"));
+    let mut rows = imitate(3, run, |i, cell| cell.point.method.drafter = format!("{long}_{i}"));
     let categories = ["<b>&\"'", "\u{1b}[31mred\u{7}", "$\\alpha$\u{202e}", "日本語の長い名前"];
     for generation in &mut rows.generations {
         let prompt = generation.prompt.trim_start_matches("prompt-").parse::<usize>().unwrap();
@@ -235,7 +236,8 @@ fn small_multiples_share_their_axes() {
 fn a_method_has_the_same_colour_in_all_figures() {
     let run = Synthetic { draft_lengths: vec![1, 2, 4], prompts: 6, ..Synthetic::tiny() };
     let run = Synthetic { temperatures: vec![0.0, 0.5, 1.0], ..run };
-    let figures = drawn(&imitate(6, run, |i, cell| cell.method.drafter = format!("drafter_{i}")));
+    let figures =
+        drawn(&imitate(6, run, |i, cell| cell.point.method.drafter = format!("drafter_{i}")));
     let colours = |name: &str| {
         let figure = figures.get(name);
         let legend = figure.legend().into_iter().filter(|(label, _)| label.starts_with("drafter"));
@@ -256,9 +258,9 @@ fn method_names_mention_only_settings_that_differ() {
     let run = Synthetic { draft_lengths: vec![1, 2, 4], prompts: 4, ..Synthetic::tiny() };
     // gumbel_lists differs, but drafter and verifier already distinguish the methods.
     let change = |i: usize, cell: &mut Cell| {
-        cell.method.drafter = ["model", "model", "model_tree"][i].to_owned();
-        cell.method.verifier = ["rejection", "gumbel", "gumbel"][i].to_owned();
-        cell.method.params = match i {
+        cell.point.method.drafter = ["model", "model", "model_tree"][i].to_owned();
+        cell.point.method.verifier = ["rejection", "gumbel", "gumbel"][i].to_owned();
+        cell.point.method.params = match i {
             0 => Params::default(),
             _ => Params::default().with("gumbel_lists", Value::Count(i)),
         };
@@ -266,19 +268,20 @@ fn method_names_mention_only_settings_that_differ() {
     let rows = imitate(3, run.clone(), change);
     let folder = written(&rows);
     let results = load(folder.path()).unwrap();
-    let names = series(&results).into_iter().map(|s| s.method).collect::<Vec<_>>();
+    let names = results.series().map(|s| s.first().name.clone()).collect::<Vec<_>>();
     assert_eq!(names[..3], ["model + rejection", "model + gumbel", "model_tree + gumbel"]);
     drawn(&rows);
     // The same method with and without a setting counts as two methods.
     let rows = imitate(2, run, |i, cell| {
-        cell.method.drafter = "model".to_owned();
+        cell.point.method.drafter = "model".to_owned();
         if i == 1 {
-            cell.method.params = Params::default().with("draft_temperature", Value::Number(0.5));
+            cell.point.method.params =
+                Params::default().with("draft_temperature", Value::Number(0.5));
         }
     });
     let folder = written(&rows);
     let results = load(folder.path()).unwrap();
-    let names = series(&results).into_iter().map(|s| s.method).collect::<Vec<_>>();
+    let names = results.series().map(|s| s.first().name.clone()).collect::<Vec<_>>();
     assert_eq!(names[..2], ["model", "model, draft_temperature = 0.5"]);
 }
 
@@ -332,7 +335,7 @@ fn the_legend_layout_matches_the_true_width_of_texts() {
     let names = names.collect::<Vec<_>>();
     let run = Synthetic { draft_lengths: vec![1, 2, 4], prompts: 2, ..Synthetic::tiny() };
     let figures =
-        drawn(&imitate(names.len(), run, |i, cell| cell.method.drafter = names[i].clone()));
+        drawn(&imitate(names.len(), run, |i, cell| cell.point.method.drafter = names[i].clone()));
     let speedup = figures.get("speedup");
     let labels =
         speedup.elements.iter().filter(|e| names.iter().any(|n| e.text.as_ref() == Some(n)));

@@ -18,8 +18,8 @@ fn two_verifiers(lengths: &[usize]) -> Rows {
         ..Synthetic::tiny()
     };
     imitate(2, run, |i, cell| {
-        cell.method.drafter = "model".to_owned();
-        cell.method.verifier = ["rejection", "traversal"][i].to_owned();
+        cell.point.method.drafter = "model".to_owned();
+        cell.point.method.verifier = ["rejection", "traversal"][i].to_owned();
     })
 }
 

@@ -16,8 +16,8 @@ use crate::synthetic::{Rows, Synthetic};
 fn policies_with_several_draft_lengths_are_labelled_with_k() {
     let run = Synthetic { draft_lengths: vec![4, 8], prompts: 8, ..Synthetic::tiny() };
     let mut rows = imitate(3, run, |i, cell| {
-        cell.method.drafter = "model".to_owned();
-        cell.method.length = ["fixed", "adaedl", "entropy"][i].to_owned();
+        cell.point.method.drafter = "model".to_owned();
+        cell.point.method.length = ["fixed", "adaedl", "entropy"][i].to_owned();
     });
     let dropped = |cell: &str| cell.starts_with("c-8");
     rows.plan.cells.retain(|c| !dropped(&c.id));
@@ -78,8 +78,8 @@ fn the_frontier_joins_points_in_order_of_distance() {
     let run = Synthetic { draft_lengths: vec![4], temperatures: vec![1.0], ..Synthetic::tiny() };
     let distances = [0.03, 0.01, 0.02];
     let mut rows = imitate(3, run, |i, cell| {
-        (cell.method.drafter, cell.class) = ("model".to_owned(), "X".to_owned());
-        cell.method.params =
+        (cell.point.method.drafter, cell.class) = ("model".to_owned(), "X".to_owned());
+        cell.point.method.params =
             Params::default().with("draft_temperature", Value::Number(1.0 + i as f64));
     });
     for round in &mut rows.rounds {

@@ -3,7 +3,7 @@
 use specdec::forecasting::{
     CostSetting, CostTable, Costed, ForecastCell, ForecastGap, forecast_cells, gaps,
 };
-use specdec::report::{Results, load, summary};
+use specdec::report::{Run, load};
 use specdec::sampling::SamplingParams;
 use specdec::statistics::{MIN_PROMPTS, Ratio, WIDE_Z};
 use specdec::tape::{Tape, TapeDrafter, TapeLine, TapeModel, TapeSequence};
@@ -11,7 +11,7 @@ use specdec::tape::{Tape, TapeDrafter, TapeLine, TapeModel, TapeSequence};
 use crate::cli_forecast::tape_file;
 use crate::cli_support::stdout;
 use crate::forecast_by_hand::{prompt_of, rejection, score, tape_of};
-use crate::report::written;
+use crate::report::{summary, written};
 use crate::simulation::table;
 use crate::synthetic::{Rows, simulated};
 use crate::tape_support::sequence_of;
@@ -55,7 +55,7 @@ fn cells(tape: &Tape) -> Vec<ForecastCell> {
     forecast_cells(tape, &[], Some(&Costed { table: &costs(), settings }))
 }
 
-fn gap(tape: &Tape, results: &Results, cell: &str) -> ForecastGap {
+fn gap(tape: &Tape, results: &Run, cell: &str) -> ForecastGap {
     let found = gaps(tape, &cells(tape), results).unwrap();
     found.into_iter().find(|gap| gap.cell == cell).unwrap()
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::sync::Arc;
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::report::{load, summary};
+use specdec::report::load;
 use specdec::rows::{Calibration, PassCost, Recalibration, RoundRow};
 use specdec::statistics::{
     CostKeys, CostModel, HeldOutCell, PartCost, Rounds, RowSums, Sample, TimeSums, add_rows,
@@ -14,7 +14,7 @@ use specdec::statistics::{
 };
 
 use crate::fixtures::uniform;
-use crate::report::{reported, written};
+use crate::report::{reported, summary, written};
 use crate::synthetic::{Rows, Synthetic};
 
 /// Rounding of sums of a few thousand terms.

@@ -1,10 +1,10 @@
 //! Repetition loops: which tokens lie in one, and what a report concludes from runs that have them.
 
-use specdec::report::{load, report, summary};
+use specdec::report::{load, report};
 use specdec::rows::{RoundRow, SummaryRow};
 use specdec::statistics::looped_tokens;
 
-use crate::report::{reported, written};
+use crate::report::{reported, summary, written};
 use crate::synthetic::{Rows, Synthetic};
 
 /// The number of tokens in loops, by trying every stretch.

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use specdec::report::{load, report, summary};
+use specdec::report::{load, report};
 use specdec::rows::SummaryRow;
 use tempfile::TempDir;
+
+use crate::report::summary;
 
 const FIRST: &str = "results/01-draft-length/2026-11-22-amd-epyc-2c";
 

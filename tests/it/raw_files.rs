@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use specdec::report::{Results, load};
+use specdec::report::{Run, load};
 
 use crate::synthetic::Synthetic;
 
@@ -35,9 +35,9 @@ fn change_lines(folder: &Path, name: &str, reorder: impl Fn(Vec<&str>) -> Vec<&s
 }
 
 #[track_caller]
-fn same(found: &Results, expected: &Results) {
+fn same(found: &Run, expected: &Run) {
     assert_eq!(found.notes, [""; 0]);
-    assert!(found.samples == expected.samples && !found.samples.is_empty());
+    assert!(found.samples().eq(expected.samples()) && found.samples().next().is_some());
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn late_damage_is_named_and_a_torn_last_line_withheld() {
     change(folder.path(), "rounds.csv", |bytes| bytes.extend(vec![0xff; 200_000]));
     let torn = load(folder.path()).unwrap();
     assert_eq!(torn.notes, ["The last line of rounds.csv was torn by a crash and is left out."]);
-    assert!(torn.samples == expected.samples);
+    assert!(torn.samples().eq(expected.samples()));
     for (name, at, part) in [
         ("rounds.csv", 2_000_000, "rounds.csv is damaged: it is not UTF-8 text"),
         ("generations.jsonl", 100_000, "generations.jsonl is damaged: it is not UTF-8 text"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use specdec::report::{load, report, summary};
+use specdec::report::{Run, load, report};
 use specdec::rows::{DivergenceRow, FailureRow, SummaryRow, SurvivalRow};
 use tempfile::TempDir;
 
@@ -24,6 +24,11 @@ pub(crate) fn written(rows: &Rows) -> TempDir {
     let folder = TempDir::new().unwrap();
     rows.write(folder.path());
     folder
+}
+
+/// The rows of `summary.csv` of a run.
+pub(crate) fn summary(run: &Run) -> Vec<SummaryRow> {
+    run.cells.iter().map(|cell| cell.row.clone()).collect()
 }
 
 pub(crate) fn reported(rows: &Rows) -> (TempDir, String) {

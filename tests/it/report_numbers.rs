@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 use specdec::experiment::{Manifest, read_plan};
 use specdec::model::{Role, load as load_model};
-use specdec::report::{load, report, summary};
+use specdec::report::{load, report};
 use specdec::rows::{GenerationRow, PassCost, PositionRow, Recalibration, SummaryRow};
 
 use crate::experiment_support::{rows, run_smoke};
 use crate::figures::imitate;
-use crate::report::{reported, written};
+use crate::report::{reported, summary, written};
 use crate::report_verdicts::{line, stretch};
 use crate::synthetic::{Rows, Synthetic};
 
@@ -95,8 +95,8 @@ fn the_largest_gap_is_the_one_farthest_from_zero() {
 fn verifiers_are_compared_with_rejection_in_its_direction() {
     let run = Synthetic { draft_lengths: vec![3], ..with_prompts(10) };
     let mut rows = imitate(2, run, |i, cell| {
-        cell.method.drafter = "model".to_owned();
-        cell.method.verifier = ["rejection", "traversal"][i].to_owned();
+        cell.point.method.drafter = "model".to_owned();
+        cell.point.method.verifier = ["rejection", "traversal"][i].to_owned();
     });
     // Those of the second verifier take longer than those of the first.
     for prompt in rows.plan.prompts.clone() {

@@ -8,11 +8,11 @@ use std::sync::atomic::AtomicBool;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use specdec::model::{Role, load};
-use specdec::report::{load as load_run, report, summary};
+use specdec::report::{load as load_run, report};
 use specdec::rows::TraceRow;
 
 use crate::experiment_support::run_smoke;
-use crate::report::{reported, written};
+use crate::report::{reported, summary, written};
 use crate::report_verdicts::stretch;
 use crate::synthetic::Synthetic;
 

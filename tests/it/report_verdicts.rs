@@ -3,10 +3,10 @@
 use std::fs;
 
 use specdec::params::{Params, Value};
-use specdec::report::{load, report, summary};
+use specdec::report::{load, report};
 use specdec::rows::{DivergenceRow, FailureRow, RoundRow, SummaryRow};
 
-use crate::report::{reported, written};
+use crate::report::{reported, summary, written};
 use crate::synthetic::{Rows, Synthetic};
 
 fn with_prompts(prompts: usize) -> Synthetic {
@@ -78,10 +78,10 @@ fn a_policy_is_compared_with_fixed_lengths_of_its_drafts() {
         let mut rows = Synthetic::tiny().rows();
         for cell in &mut rows.plan.cells {
             match cell.id.as_str() {
-                "model-1-1" => cell.method.params = fixed.clone(),
+                "model-1-1" => cell.point.method.params = fixed.clone(),
                 "model-3-1" => {
-                    cell.method.length = "confidence".to_owned();
-                    cell.method.params = policy.clone();
+                    cell.point.method.length = "confidence".to_owned();
+                    cell.point.method.params = policy.clone();
                 }
                 _ => {}
             }
@@ -115,7 +115,7 @@ fn a_policy_is_mixed_if_prompts_and_total_time_disagree() {
         rows.repeat("model-3-1", slow);
         stretch(&mut rows, "model-3-1-again", "prompt-00", long / slow);
         let policy = rows.plan.cells.last_mut().unwrap();
-        (policy.control, policy.method.length) = (false, "heuristic".to_owned());
+        (policy.control, policy.point.method.length) = (false, "heuristic".to_owned());
         let (_folder, text) = reported(&rows);
         let found = line(&text, "## Policies against", "| model, heuristic | T = 1 |");
         found.trim_end_matches(" |").rsplit("| ").next().unwrap().to_owned()
@@ -276,8 +276,8 @@ fn the_prediction_of_a_policy_follows_its_rounds_and_not_its_k() {
     let calibrated = |k: usize| {
         let mut rows = Synthetic::tiny().rows();
         let cell = rows.plan.cells.iter_mut().find(|c| c.id == "model-3-1").unwrap();
-        cell.method.length = "heuristic".to_owned();
-        cell.method.num_speculative_tokens = k;
+        cell.point.method.length = "heuristic".to_owned();
+        cell.point.method.num_speculative_tokens = k;
         row(&rows, "model-3-1").calibrated_speedup.unwrap()
     };
     assert_eq!(calibrated(1), calibrated(3));
@@ -323,7 +323,8 @@ fn differences_in_unlisted_blocks_are_ignored() {
     let mut rows = Synthetic::tiny().rows();
     rows.divergences = vec![difference()];
     let folder = written(&rows);
-    let count = || load(folder.path()).unwrap().divergences.len();
+    let run = || load(folder.path()).unwrap();
+    let count = || run().cells.iter().map(|cell| cell.divergences.len()).sum::<usize>();
     assert_eq!(count(), 1);
     // Its block is not listed.
     let file = folder.path().join("blocks.csv");

@@ -6,6 +6,7 @@ use specdec::decode::MethodSpec;
 use specdec::experiment::Cell;
 use specdec::rows::RoundRow;
 
+use crate::experiment_support::baseline_of;
 use crate::rows_summary::{Sums, ratio};
 
 /// A round, and the largest depth that its draft might have had.
@@ -36,7 +37,7 @@ pub(crate) fn calibrated_speedup(sums: &Sums<'_>) -> Option<f64> {
     let k = if own { most } else { cell.method.num_speculative_tokens };
 
     let costs = calibration.cells[&cell.id];
-    let baseline = sums.run.plan.baseline_of(cell)?;
+    let baseline = baseline_of(&sums.run.plan, cell);
     let plain = calibration.cells[&baseline.id];
     let plain_us = calibration.target_us(1)? + plain.verify_us + plain.other_us;
     let mut prompts = BTreeMap::<&str, f64>::new();

@@ -1,9 +1,10 @@
 //! Prompts are the units of resampling: no interval, however it is computed, counts
 //! repeats of a prompt as further prompts.
 
-use specdec::report::{load, summary, survival};
+use specdec::report::load;
 use specdec::rows::{GenerationRow, RoundRow};
 
+use crate::report::summary;
 use crate::synthetic::{Rows, Synthetic};
 
 /// Every generation once more, as the next repeat of its prompt.
@@ -47,9 +48,8 @@ fn widths(rows: &Rows) -> Vec<(String, f64)> {
             widths.push((format!("{name} of {}", row.cell), hi.unwrap() - lo.unwrap()));
         }
     }
-    let survival = survival(&results);
-    widths
-        .extend(survival.iter().map(|s| (format!("S({}) of {}", s.position, s.cell), s.hi - s.lo)));
+    let survival = results.cells.iter().flat_map(|cell| &cell.survival);
+    widths.extend(survival.map(|s| (format!("S({}) of {}", s.position, s.cell), s.hi - s.lo)));
     widths
 }
 

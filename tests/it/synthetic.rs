@@ -10,7 +10,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use specdec::decode::MethodSpec;
-use specdec::experiment::{Cell, Choice, FORMAT, Plan, PlannedModel};
+use specdec::experiment::{Cell, Choice, FORMAT, Plan, PlannedModel, SweepPoint};
 use specdec::model::hex;
 use specdec::rows::{
     Calibration, CellCosts, DivergenceRow, FailureRow, GenerationRow, PassCost, PositionRow,
@@ -112,15 +112,15 @@ impl Synthetic {
             for (drafter, k) in [("none", 0)].into_iter().chain(methods) {
                 cells.push(Cell {
                     id: format!("{drafter}-{k}-{temperature}"),
-                    method: MethodSpec {
-                        drafter: drafter.to_owned(),
-                        num_speculative_tokens: k,
-                        sampling,
-                        ..MethodSpec::default()
+                    point: SweepPoint {
+                        method: MethodSpec {
+                            drafter: drafter.to_owned(),
+                            num_speculative_tokens: k,
+                            sampling,
+                            ..MethodSpec::default()
+                        },
+                        ..SweepPoint::default()
                     },
-                    beam: None,
-                    batch: 1,
-                    chat_arguments: Default::default(),
                     class: if temperature == 0.0 { "G~" } else { "D" }.to_owned(),
                     control: false,
                 });

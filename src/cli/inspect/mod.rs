@@ -137,8 +137,6 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
         bail!("--{option} needs --draft: name a draft model, or leave --{option} out");
     }
     let draft_temperature = params.optional_number(&DRAFT_SAMPLING[0]);
-    let spec = MethodSpec { sampling: settings, params, ..MethodSpec::default() };
-    spec.validate()?;
     if args.show.top == 0 {
         bail!("--top 0 shows nothing: allowed is a whole number >= 1");
     }
@@ -155,7 +153,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     let stages = Sampler::new(settings)?.stages(&logits, history)?;
     let q = match pair.draft_model() {
         Some(draft) => {
-            let sampler = Sampler::new(draft_sampling(settings, &spec.params))?;
+            let sampler = Sampler::new(draft_sampling(settings, &params))?;
             Some(sampler.distribution(&next_logits(draft, &prompt)?, history)?)
         }
         None => None,

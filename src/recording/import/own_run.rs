@@ -6,8 +6,8 @@ use anyhow::{Result, bail};
 
 use super::logged::RequestRounds;
 use super::{TapeFormat, TapeReader};
-use crate::experiment::{Cell, PlannedModel, describe};
-use crate::report::{Results, load};
+use crate::experiment::{Cell, Plan, PlannedModel, describe};
+use crate::report::{CellView, Run, load};
 use crate::sampling::SamplingParams;
 use crate::statistics::{Sample, branches};
 use crate::tape::{AcceptanceRule, LoggedRound, TapeDrafter, TapeLog, TapeModel};
@@ -28,12 +28,12 @@ pub(super) struct LoggedRun {
 
 /// The requests of its cells with chains of drafts.
 pub(super) fn read_logs(folder: &Path) -> Result<Vec<RequestRounds>> {
-    let results = load(folder)?;
-    let of = |cell| {
-        let logs = logs(cell, &results, (0, 0)).into_iter();
+    let own = load(folder)?;
+    let of = |cell: &CellView| {
+        let logs = logs(cell, (0, 0)).into_iter();
         logs.map(|log| RequestRounds::of_log(log, describe(cell))).collect::<Vec<_>>()
     };
-    let found = chains(&results).flat_map(of).collect::<Vec<_>>();
+    let found = chains(&own).flat_map(of).collect::<Vec<_>>();
     if found.is_empty() {
         bail!("{} has no rounds with chains of drafts and a rule for them", folder.display());
     }
@@ -41,30 +41,30 @@ pub(super) fn read_logs(folder: &Path) -> Result<Vec<RequestRounds>> {
 }
 
 /// The cells with chains of drafts and a rule for them.
-fn chains(results: &Results) -> impl Iterator<Item = &Cell> {
+fn chains(run: &Run) -> impl Iterator<Item = &CellView> {
     let rule = |cell: &Cell| {
         AcceptanceRule::ALL.iter().any(|rule| rule.verifier() == cell.method.verifier)
     };
-    let drafts = move |cell: &&Cell| {
-        let decodes = !cell.is_baseline() && !cell.control && cell.beam.is_none();
-        decodes && rule(cell) && !branches(results.samples(&cell.id))
+    let drafts = move |cell: &&CellView| {
+        let decodes = cell.series.is_some() && cell.beam.is_none();
+        decodes && rule(cell) && !branches(&cell.samples)
     };
-    results.plan.cells.iter().filter(drafts)
+    run.cells.iter().filter(drafts)
 }
 
 fn read(folder: &Path) -> Result<LoggedRun> {
-    let results = load(folder)?;
-    let plan = &results.plan;
+    let own = load(folder)?;
+    let plan = &own.plan;
     let mut run = LoggedRun {
         target: model(&plan.target),
         samplings: Vec::new(),
         drafters: Vec::new(),
         logs: Vec::new(),
     };
-    for cell in chains(&results) {
+    for cell in chains(&own) {
         let sampling = index_of(&mut run.samplings, cell.method.sampling);
-        let drafter = index_of(&mut run.drafters, drafter(cell, &results));
-        run.logs.extend(logs(cell, &results, (sampling, drafter)));
+        let drafter = index_of(&mut run.drafters, drafter(cell, plan));
+        run.logs.extend(logs(cell, (sampling, drafter)));
     }
     if run.logs.is_empty() {
         bail!("{} has no rounds with chains of drafts and a rule for them", folder.display());
@@ -73,9 +73,9 @@ fn read(folder: &Path) -> Result<LoggedRun> {
 }
 
 /// What drafts in a cell, with its K.
-fn drafter(cell: &Cell, results: &Results) -> TapeDrafter {
+fn drafter(cell: &Cell, plan: &Plan) -> TapeDrafter {
     let method = &cell.method;
-    let draft = results.plan.draft.as_ref().filter(|_| method.needs_draft_model());
+    let draft = plan.draft.as_ref().filter(|_| method.needs_draft_model());
     TapeDrafter {
         drafter: method.drafter.clone(),
         model: draft.map(model),
@@ -95,8 +95,8 @@ fn model(plan: &PlannedModel) -> TapeModel {
     }
 }
 
-fn logs(cell: &Cell, results: &Results, (sampling, drafter): (usize, usize)) -> Vec<TapeLog> {
-    let samples = results.samples(&cell.id).iter().filter(|sample| !sample.rounds.is_empty());
+fn logs(cell: &CellView, (sampling, drafter): (usize, usize)) -> Vec<TapeLog> {
+    let samples = cell.samples.iter().filter(|sample| !sample.rounds.is_empty());
     let log = |sample: &Sample| TapeLog {
         drafter,
         prompt: sample.prompt.to_string(),

@@ -1,25 +1,20 @@
 //! Draws the distribution of the number of drafted tokens that a round accepts.
 
-use super::data::{Data, TableEntry};
+use super::data::Data;
 use super::table;
-use crate::experiment::Cell;
 use crate::plot::{Axis, Column, LegendEntry, LegendSample, NOTHING, Page, PlotValue, ramp};
+use crate::report::run::CellView;
 use crate::statistics::{range_name, ranges, rounds};
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
-    let entries = data.series.iter().filter_map(|series| {
-        let cell = series.longest(data.results)?;
-        let row = data.row(&cell.id).filter(|row| row.rounds > 0)?;
-        Some(TableEntry { series, cell, row })
-    });
-    let mut entries = entries.collect::<Vec<_>>();
+    let longest = data.run.series().filter_map(|series| series.longest());
+    let mut entries = longest.filter(|cell| cell.row.rounds > 0).collect::<Vec<_>>();
     let mut notes = Vec::new();
     table::limit(data, &mut entries, table::MOST, &mut notes);
-    let cells = entries.iter().map(|e| e.cell);
-    let most = cells.flat_map(|c| rounds(data.results.samples(&c.id))).map(|r| r.accepted).max()?;
+    let most = entries.iter().flat_map(|cell| rounds(&cell.samples)).map(|r| r.accepted).max()?;
     let bins = ranges(most);
     let column = Column { title: String::new(), axis: Axis::unit("share of rounds"), even: None };
-    let value = |e: &TableEntry<'_>| vec![PlotValue::Bar(shares(data, e.cell, &bins))];
+    let value = |cell: &CellView| vec![PlotValue::Bar(shares(cell, &bins))];
     let mut rows = table::rows(data, vec![column], &entries, value);
     // Bins of more tokens are darker.
     let most = bins.len() - 1;
@@ -34,9 +29,9 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
 }
 
 /// The share of rounds in each bin.
-fn shares(data: &Data<'_>, cell: &Cell, bins: &[(usize, usize)]) -> Vec<f64> {
+fn shares(cell: &CellView, bins: &[(usize, usize)]) -> Vec<f64> {
     let mut counts = vec![0.0; bins.len()];
-    for round in rounds(data.results.samples(&cell.id)) {
+    for round in rounds(&cell.samples) {
         let bin = bins.iter().position(|(_, hi)| round.accepted <= *hi);
         counts[bin.unwrap_or(bins.len() - 1)] += 1.0;
     }

@@ -6,14 +6,14 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Figure;
-use super::data::{CURVE, Data, TableEntry};
+use super::data::{CURVE, Data, timed};
 use super::facets::even;
 use super::methods::{ALPHA, Metric, SPEEDUP, TAU};
-use crate::experiment::Cell;
 use crate::plot::{
     Axis, Body, Curve, Grid, HUES, LegendEntry, LegendSample, Page, Panel, Point, Style, distinct,
     hue, ramp, reach,
 };
+use crate::report::run::CellView;
 use crate::report::series::{KINDS, attributes};
 
 /// Cells that differ only in one setting.
@@ -22,7 +22,7 @@ struct SettingLine<'d> {
     attributes: BTreeMap<String, String>,
     k: usize,
     /// A cell for each value of the setting, in order of increasing value.
-    cells: Vec<(f64, TableEntry<'d>)>,
+    cells: Vec<(f64, &'d CellView)>,
 }
 
 /// The prefix of the names of these figures, before the name of the setting.
@@ -35,8 +35,8 @@ pub(super) fn names(figure: &str) -> bool {
 
 /// One figure per setting that has enough values.
 pub(super) fn draw(data: &Data<'_>) -> Vec<(Figure, Page)> {
-    let cells = data.series.iter().flat_map(|s| &s.cells);
-    let keys = cells.flat_map(|cell| numbers(cell).into_keys()).collect::<BTreeSet<_>>();
+    let keys =
+        data.run.drafted().flat_map(|cell| numbers(cell).into_keys()).collect::<BTreeSet<_>>();
     keys.iter().filter_map(|key| along(data, key)).collect()
 }
 
@@ -53,8 +53,7 @@ fn along(data: &Data<'_>, key: &str) -> Option<(Figure, Page)> {
     }
     let styles = styles(data, &mut lines);
     let x = Axis::of_settings(key, lines.iter().flat_map(|l| &l.cells).map(|(x, _)| *x));
-    let panels =
-        MEASURES.iter().filter_map(|m| Some((m.title, panel(m, data, &x, &lines, &styles)?)));
+    let panels = MEASURES.iter().filter_map(|m| Some((m.title, panel(m, &x, &lines, &styles)?)));
     let (names, panels) = panels.unzip::<_, _, Vec<_>, Vec<_>>();
     let mut legend = Vec::new();
     if lines.len() > 1 {
@@ -82,7 +81,7 @@ fn lines<'d>(data: &'d Data<'_>, key: &str, notes: &mut Vec<String>) -> Vec<Sett
     let all = lines.len();
     if all > HUES {
         let peak = |line: &SettingLine<'_>| {
-            line.cells.iter().map(|(_, entry)| data.speed(entry.row)).fold(0.0, f64::max)
+            line.cells.iter().map(|(_, cell)| data.speed(cell)).fold(0.0, f64::max)
         };
         lines.sort_by(|a, b| peak(b).total_cmp(&peak(a)));
         lines.truncate(HUES);
@@ -94,14 +93,14 @@ fn lines<'d>(data: &'d Data<'_>, key: &str, notes: &mut Vec<String>) -> Vec<Sett
 /// The lines along a setting that have enough values for a curve, at every K.
 fn every_k<'d>(data: &'d Data<'_>, key: &str) -> Vec<SettingLine<'d>> {
     let mut lines = Vec::<SettingLine<'_>>::new();
-    for entry in data.series.iter().flat_map(|s| data.timed(s)) {
-        let Some(&x) = numbers(entry.cell).get(key) else { continue };
-        let mut attributes = attributes(entry.cell);
+    for cell in data.run.series().flat_map(|series| timed(&series)) {
+        let Some(&x) = numbers(cell).get(key) else { continue };
+        let mut attributes = attributes(cell);
         attributes.remove(key);
-        let k = entry.cell.method.num_speculative_tokens;
+        let k = cell.method.num_speculative_tokens;
         match lines.iter_mut().find(|line| line.k == k && line.attributes == attributes) {
-            Some(line) => line.cells.push((x, entry)),
-            None => lines.push(SettingLine { attributes, k, cells: vec![(x, entry)] }),
+            Some(line) => line.cells.push((x, cell)),
+            None => lines.push(SettingLine { attributes, k, cells: vec![(x, cell)] }),
         }
     }
     for SettingLine { cells, .. } in &mut lines {
@@ -136,7 +135,7 @@ fn common_k<'l, 'd: 'l>(
     for line in lines {
         let (points, logs) = sums.entry(line.k).or_default();
         *points += line.cells.len();
-        *logs += line.cells.iter().map(|(_, entry)| data.speed(entry.row).ln()).sum::<f64>();
+        *logs += line.cells.iter().map(|(_, cell)| data.speed(cell).ln()).sum::<f64>();
     }
     let order = |&(_, (a, x)): &(usize, (usize, f64)), &(_, (b, y)): &(usize, (usize, f64))| {
         a.cmp(&b).then(x.total_cmp(&y))
@@ -148,7 +147,7 @@ fn common_k<'l, 'd: 'l>(
 /// the lines differ in a single number, else arbitrary distinct colours. Sorts lines on a
 /// ramp by that number.
 fn styles(data: &Data<'_>, lines: &mut [SettingLine<'_>]) -> Vec<Style> {
-    let method = |line: &SettingLine<'_>| data.looks.method(&line.cells[0].1.series.method);
+    let method = |line: &SettingLine<'_>| data.looks.method(&line.cells[0].1.short);
     let of_methods = lines.iter().map(method).collect::<Vec<_>>();
     if distinct(&of_methods) {
         return of_methods;
@@ -174,7 +173,7 @@ fn varying(lines: &[SettingLine<'_>]) -> Vec<String> {
 /// The label of a line: the kind of method, if there are several, and the settings that
 /// distinguish it from other lines of its kind.
 fn label(data: &Data<'_>, line: &SettingLine<'_>, lines: &[SettingLine<'_>]) -> String {
-    let kin = |l: &SettingLine<'_>| data.kin(l.cells[0].1.cell);
+    let kin = |l: &SettingLine<'_>| data.kin(l.cells[0].1);
     let own = kin(line);
     let mut parts = Vec::new();
     if lines.iter().any(|l| kin(l) != own) {
@@ -204,16 +203,10 @@ const MEASURES: &[Metric] = &[
 ];
 
 /// The panel of a metric; `None` if no line has enough points for a curve.
-fn panel(
-    metric: &Metric,
-    data: &Data<'_>,
-    x: &Axis,
-    lines: &[SettingLine<'_>],
-    styles: &[Style],
-) -> Option<Panel> {
-    let point = |(x, entry): &(f64, TableEntry<'_>)| {
-        let [y, lo, hi, _] = (metric.of)(data, entry);
-        let key = entry.cell.id.clone();
+fn panel(metric: &Metric, x: &Axis, lines: &[SettingLine<'_>], styles: &[Style]) -> Option<Panel> {
+    let point = |(x, cell): &(f64, &CellView)| {
+        let [y, lo, hi, _] = (metric.of)(&cell.row);
+        let key = cell.id.clone();
         Some(Point { x: *x, y: y?, y_interval: lo.zip(hi), key, ..Point::default() })
     };
     let curves = lines.iter().zip(styles).map(|(line, style)| Curve {
@@ -230,8 +223,8 @@ fn panel(
 
 /// The numeric settings of a cell; the draft's temperature defaults to the target's, and to 0
 /// in beam search.
-fn numbers(cell: &Cell) -> BTreeMap<String, f64> {
-    let goal = cell.goal().settings().into_iter().map(|(key, value)| (key, value.number()));
+fn numbers(cell: &CellView) -> BTreeMap<String, f64> {
+    let goal = cell.goal_settings().into_iter().map(|(key, value)| (key, value.number()));
     let temperature = if cell.beam.is_some() { 0.0 } else { cell.method.sampling.temperature };
     let draft = ("draft_temperature", Some(temperature));
     let own = cell.method.params.iter().map(|(key, value)| (key, value.number()));

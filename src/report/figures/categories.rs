@@ -2,37 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use super::data::{Data, TableEntry};
+use super::data::Data;
 use super::facets::even;
 use super::table;
 use crate::plot::{Axis, Column, Even, MOST_PANELS, Page, PlotValue};
 use crate::report::loops::{judged_samples, pairs_of};
+use crate::report::run::CellView;
 use crate::statistics::{speedup, speedup_interval};
 
 /// How many categories are drawn side by side.
 const ABREAST: usize = 4;
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
-    let samples = data.results.samples.values().flatten();
-    let category = samples.map(|s| (&*s.prompt, &*s.category)).collect::<BTreeMap<_, _>>();
     let mut notes = Vec::new();
-    let categories = largest(&category, &mut notes);
-    let entries = data.series.iter().filter_map(|series| {
-        let cell = data.best(series)?;
-        Some(TableEntry { series, cell, row: data.row(&cell.id)? })
-    });
-    let mut entries = entries.collect::<Vec<_>>();
+    let categories = largest(&data.run.categories(), &mut notes);
+    let mut entries = data.run.series().filter_map(|series| series.best()).collect::<Vec<_>>();
     if categories.len() < 2 || data.methods().len() < 2 {
         return None;
     }
     let bands = categories.len().div_ceil(ABREAST);
     table::limit(data, &mut entries, table::MOST / bands, &mut notes);
-    let dots = entries.iter().map(|entry| {
-        let cell = entry.cell;
-        let samples = judged_samples(data.results, cell);
+    let dots = entries.iter().map(|cell| {
+        let samples = judged_samples(data.run, cell);
         let dot = |wanted: &&str| {
             let inside = samples.iter().copied().filter(|sample| &*sample.category == *wanted);
-            let times = pairs_of(data.results, cell, inside);
+            let times = pairs_of(data.run, cell, inside);
             let interval = speedup_interval(&times).map(|i| (i.lo, i.hi));
             PlotValue::dot(speedup(times.values()), interval)
         };
@@ -47,7 +41,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         even: Some(Even::Loss),
     };
     let columns = categories.iter().map(column).collect();
-    let values = |e: &TableEntry<'_>| dots.get(e.cell.id.as_str()).cloned().unwrap_or_default();
+    let values = |cell: &CellView| dots.get(cell.id.as_str()).cloned().unwrap_or_default();
     let rows = table::rows(data, columns, &entries, values);
     Some(table::page("Speedup by category of prompt", notes, vec![even()], rows))
 }

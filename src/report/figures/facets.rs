@@ -10,7 +10,7 @@ use crate::plot::{
     Axis, Body, Curve, Even, Grid, HUES, LegendEntry, LegendSample, MOST_PANELS, NEUTRAL, Page,
     Panel, Point, Style, distinct, reach,
 };
-use crate::report::series::Series;
+use crate::report::run::{CellView, Series};
 
 /// With more curves per panel than this, predictions are left out: they would hide the
 /// measured values.
@@ -30,7 +30,8 @@ pub(super) struct Line {
 
 impl Line {
     pub(super) fn new(series: &Series<'_>, points: Vec<Point>, predicted: Vec<(f64, f64)>) -> Self {
-        let (method, sampling) = (series.method.clone(), series.sampling.clone());
+        let CellView { short: method, sampling, .. } = series.first();
+        let (method, sampling) = (method.clone(), sampling.clone());
         Self { method, sampling, points, predicted }
     }
 }

@@ -1,27 +1,25 @@
 //! Draws speedup against total variation from the target: the price of approximation.
 
-use super::data::{Data, TableEntry, once};
+use super::data::{Data, once, timed};
 use super::facets::even;
-use crate::experiment::Cell;
 use crate::plot::{
     Axis, Body, Curve, Even, Grid, HUES, LegendEntry, LegendSample, MOST_PANELS, Page, Panel,
     Point, Style, distinct, hue, reach,
 };
-use crate::report::series::Series;
+use crate::report::run::{CellView, Series};
 use crate::rows::SummaryRow;
 
 /// A cell with a known total variation, as a point of the figure.
 struct Spot<'d> {
-    series: &'d Series<'d>,
-    cell: &'d Cell,
+    cell: &'d CellView,
     /// The method without its settings.
     name: String,
     point: Point,
 }
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
-    let all = data.series.iter().flat_map(|s| spots(data, s)).collect::<Vec<_>>();
-    let lossy = |spot: &Spot<'_>| data.row(&spot.cell.id).is_some_and(|row| row.tv.is_some());
+    let all = data.run.series().flat_map(|series| spots(data, &series)).collect::<Vec<_>>();
+    let lossy = |spot: &Spot<'_>| spot.cell.row.tv.is_some();
     if !all.iter().any(lossy) {
         return None;
     }
@@ -41,7 +39,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let y = Axis::around_one("speedup over plain decoding (×)", y);
     let panels = data.samplings().into_iter().map(|sampling| {
         let curve = |(name, style): (&String, &Style)| {
-            let own = spots.iter().filter(|s| s.series.sampling == sampling && s.name == *name);
+            let own = spots.iter().filter(|s| s.cell.sampling == sampling && s.name == *name);
             let mut points = own.map(|s| s.point.clone()).collect::<Vec<_>>();
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
             Curve { style: *style, points, predicted: Vec::new() }
@@ -69,7 +67,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
 
 /// The cells of a series that can be placed. Exact cells have a total variation of 0; an
 /// approximate cell is left out if its total variation was not measured.
-fn spots<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> impl Iterator<Item = Spot<'d>> {
+fn spots<'d>(data: &Data<'d>, series: &Series<'d>) -> Vec<Spot<'d>> {
     let place = |row: &SummaryRow| {
         Some(Point {
             x: row.tv.or((!row.class.starts_with('X')).then_some(0.0))?,
@@ -80,18 +78,19 @@ fn spots<'d>(data: &'d Data<'_>, series: &'d Series<'_>) -> impl Iterator<Item =
             key: row.cell.clone(),
         })
     };
-    data.timed(series).into_iter().filter_map(move |TableEntry { cell, row, .. }| {
+    let spot = |cell: &'d CellView| {
         let k = format!(", K = {}", cell.method.num_speculative_tokens);
         let name = data.kin(cell) + if data.lengths_differ() { &k } else { "" };
-        Some(Spot { series, cell, name, point: place(row)? })
-    })
+        Some(Spot { cell, name, point: place(&cell.row)? })
+    };
+    timed(series).into_iter().filter_map(spot).collect()
 }
 
 /// The names that get a style of their own: the [`HUES`] with the fastest cells, or the first ones.
 fn names(data: &Data<'_>, spots: &[Spot<'_>], notes: &mut Vec<String>) -> Vec<String> {
     let peak = |name: &str| {
         let own = spots.iter().filter(|s| s.name == name);
-        own.filter_map(|s| data.row(&s.cell.id)).map(|row| data.speed(row)).fold(0.0, f64::max)
+        own.map(|s| data.speed(s.cell)).fold(0.0, f64::max)
     };
     let all = once(spots.iter().map(|s| s.name.as_str()));
     let mut fastest = all.clone();
@@ -106,7 +105,7 @@ fn names(data: &Data<'_>, spots: &[Spot<'_>], notes: &mut Vec<String>) -> Vec<St
 /// Labels every spot with the settings that distinguish it from others of the same name;
 /// returns the keys of these settings.
 fn label(spots: &mut [Spot<'_>]) -> Vec<String> {
-    let value = |cell: &Cell, key: &str| cell.method.params.set(key).map(ToString::to_string);
+    let value = |cell: &CellView, key: &str| cell.method.params.set(key).map(ToString::to_string);
     let varies = |of: &Spot<'_>, key: &str| {
         let same = spots.iter().filter(|s| s.name == of.name);
         same.clone().any(|s| value(s.cell, key) != value(of.cell, key))
@@ -131,7 +130,7 @@ fn label(spots: &mut [Spot<'_>]) -> Vec<String> {
 fn styles(data: &Data<'_>, spots: &[Spot<'_>], names: &[String]) -> Vec<Style> {
     let style = |name: &String| {
         let first = spots.iter().find(|s| s.name == *name);
-        first.map_or(hue(0), |s| data.looks.method(&s.series.method))
+        first.map_or(hue(0), |s| data.looks.method(&s.cell.short))
     };
     let own = names.iter().map(style).collect::<Vec<_>>();
     if distinct(&own) { own } else { (0..names.len()).map(hue).collect() }

@@ -1,9 +1,11 @@
 //! Assigns styles: a method looks the same in all figures of a run.
 
-use super::data::{CURVE, Data, Looks, once};
+use std::collections::BTreeMap;
+
+use super::data::{CURVE, Data, Looks, once, timed};
 use crate::experiment::Cell;
 use crate::plot::{HUES, MOST_PANELS, NEUTRAL, hue};
-use crate::report::series::Series;
+use crate::report::run::Series;
 
 /// Assigns a style to every method if there are at most [`HUES`]. Otherwise, the first of
 /// these that applies:
@@ -15,8 +17,9 @@ use crate::report::series::Series;
 pub(super) fn assign(data: &Data<'_>) -> Looks {
     let all = data.methods();
     let curves = curves(data);
-    let first = |method: &str| data.series.iter().find(|s| s.method == method);
-    let family = |method: &&str| first(method).map(|s| family(s.cells[0])).unwrap_or_default();
+    let named = data.run.drafted().map(|cell| (&*cell.short, family(cell)));
+    let named = named.collect::<BTreeMap<_, _>>();
+    let family = |method: &&str| named[*method].clone();
     let families = all.iter().map(family).collect::<Vec<_>>();
     let distinct = once(families.iter().map(String::as_str));
     let of_curves = curves.iter().map(family).collect::<Vec<_>>();
@@ -46,17 +49,17 @@ pub(super) fn assign(data: &Data<'_>) -> Looks {
 }
 
 /// Methods with enough points for a curve over K or over the positions of a draft.
-fn curves<'d>(data: &'d Data<'_>) -> Vec<&'d str> {
-    let curve = |s: &&Series<'_>| data.timed(s).len() >= CURVE || data.positions(s).len() >= CURVE;
-    once(data.series.iter().filter(curve).map(|s| s.method.as_str()))
+fn curves<'a>(data: &Data<'a>) -> Vec<&'a str> {
+    let positions = |series: &Series<'_>| series.longest().map_or(0, |cell| cell.survival.len());
+    let curve = |series: &Series<'_>| timed(series).len().max(positions(series)) >= CURVE;
+    once(data.run.series().filter(curve).map(|series| series.first().short.as_str()))
 }
 
 /// The [`HUES`] methods with the fastest cells, or the first ones.
-fn fastest<'d>(data: &'d Data<'_>, mut methods: Vec<&'d str>) -> Vec<&'d str> {
+fn fastest<'a>(data: &Data<'a>, mut methods: Vec<&'a str>) -> Vec<&'a str> {
     let peak = |method: &str| {
-        let own = data.series.iter().filter(|s| s.method == method);
-        let speedups = own.flat_map(|s| data.timed(s)).map(|entry| data.speed(entry.row));
-        speedups.fold(0.0, f64::max)
+        let own = data.run.drafted().filter(|cell| cell.short == method);
+        own.map(|cell| data.speed(cell)).fold(0.0, f64::max)
     };
     methods.sort_by(|a, b| peak(b).total_cmp(&peak(a)));
     methods.truncate(HUES);

@@ -25,12 +25,11 @@ use anyhow::{Context, Result};
 
 use super::document::{DocFigure, ours};
 use super::loops::LoopShares;
-use super::results::Results;
+use super::run::Run;
 use super::validity::BEST_K;
 use crate::output::{make_folder, write_whole};
 use crate::plot::Page;
-use crate::rows::{SummaryRow, SurvivalRow};
-use data::Data;
+use data::{Data, Looks};
 
 /// What a figure is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,17 +115,12 @@ const PAGES: [f64; 2] = [800.0, 380.0];
 const UNTIMED: &[&str] = &["acceptance", "survival", "accepted_length"];
 
 /// Draws every figure that has data and writes it as SVG.
-pub(super) fn write_all(
-    folder: &Path,
-    results: &Results,
-    summary: &[SummaryRow],
-    survival: &[SurvivalRow],
-) -> Result<Vec<DocFigure>> {
-    let mut data = Data::new(results, summary, survival);
+pub(super) fn write_all(folder: &Path, run: &Run) -> Result<Vec<DocFigure>> {
+    let mut data = Data { run, looks: Looks::default() };
     data.looks = looks::assign(&data);
     make_folder(folder)?;
-    let loops = LoopShares::of(results).filter(|loops| loops.alarming);
-    let times = &data.times;
+    let loops = LoopShares::of(run).filter(|loops| loops.alarming);
+    let times = &run.times;
     let mut written = Vec::new();
     let single = FIGURES.iter().filter_map(|(name, caption, draw)| {
         let figure = Figure { name: (*name).to_owned(), caption: (*caption).to_owned() };

@@ -8,7 +8,7 @@ use crate::plot::{
 use crate::report::policies::{Policy, policies};
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
-    let mut policies = policies(data.results, &data.series);
+    let mut policies = policies(data.run);
     policies.retain(|p| p.ratio.is_some());
     if policies.is_empty() {
         return None;
@@ -17,14 +17,14 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let ends = policies.iter().flat_map(|policy| value(policy).reach());
     let axis = Axis::around_one("speed over that of the best fixed K (×)", ends);
     let row = |policy: &Policy<'_>| PlotRow {
-        label: table::label(data, policy.series, policy.cell),
-        style: data.looks.method(&policy.series.method),
+        label: table::label(data, policy.cell),
+        style: data.looks.method(&policy.cell.short),
         values: vec![value(policy)],
         keys: vec![policy.cell.id.clone()],
     };
-    let titles = once(policies.iter().map(|p| p.series.sampling.as_str()));
+    let titles = once(policies.iter().map(|p| p.cell.sampling.as_str()));
     let groups = titles.iter().map(|title| {
-        let own = policies.iter().filter(|p| p.series.sampling == *title);
+        let own = policies.iter().filter(|p| p.cell.sampling == *title);
         Group { title: (*title).to_owned(), rows: own.map(row).collect() }
     });
     let columns = vec![Column { title: String::new(), axis, even: Some(Even::Loss) }];

@@ -1,8 +1,9 @@
 //! Draws the measured over the predicted speedup of every cell.
 
-use super::data::{Data, TableEntry};
+use super::data::{Data, timed};
 use super::table;
 use crate::plot::{Axis, Column, Even, Page, PlotValue};
+use crate::report::run::CellView;
 use crate::rows::SummaryRow;
 
 /// A kind of prediction, drawn as a column.
@@ -17,18 +18,18 @@ const COLUMNS: [ResidualColumn; 2] = [
 ];
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
-    let mut entries = data.series.iter().flat_map(|series| data.timed(series)).collect::<Vec<_>>();
-    entries.retain(|entry| entry.row.predicted_speedup.is_some());
+    let mut entries = data.run.series().flat_map(|series| timed(&series)).collect::<Vec<_>>();
+    entries.retain(|cell| cell.row.predicted_speedup.is_some());
     if entries.is_empty() {
         return None;
     }
     let mut notes = Vec::new();
     table::limit(data, &mut entries, table::MOST, &mut notes);
-    let columns = COLUMNS.iter().filter(|c| entries.iter().any(|e| (c.of)(e.row).is_some()));
+    let columns = COLUMNS.iter().filter(|c| entries.iter().any(|cell| (c.of)(&cell.row).is_some()));
     let columns = columns.collect::<Vec<_>>();
     // Both columns have the same axis, so that they can be compared.
-    let dots = |e: &TableEntry<'_>| columns.iter().map(|c| c.residual(e.row)).collect::<Vec<_>>();
-    let ends = entries.iter().flat_map(dots).flat_map(|dot| dot.reach());
+    let dots = |cell: &CellView| columns.iter().map(|c| c.residual(&cell.row)).collect::<Vec<_>>();
+    let ends = entries.iter().flat_map(|cell| dots(cell)).flat_map(|dot| dot.reach());
     let axis = Axis::around_one("measured ÷ predicted speedup", ends);
     let titled = columns.iter().map(|column| Column {
         title: column.title.to_owned(),

@@ -1,10 +1,9 @@
 //! Figures with one row per cell, grouped by sampling setting and labelled by method and K.
 
-use super::data::{Data, TableEntry, once};
+use super::data::{Data, once};
 use crate::decode::MethodSpec;
-use crate::experiment::Cell;
 use crate::plot::{Body, Column, Group, LegendEntry, Page, PlotRow, PlotRows, PlotValue};
-use crate::report::series::Series;
+use crate::report::run::CellView;
 
 /// The maximum number of rows on a page.
 pub(super) const MOST: usize = 60;
@@ -16,28 +15,28 @@ const LONG: usize = 50;
 /// the first settings.
 pub(super) fn limit(
     data: &Data<'_>,
-    entries: &mut Vec<TableEntry<'_>>,
+    entries: &mut Vec<&CellView>,
     most: usize,
     notes: &mut Vec<String>,
 ) {
     let all = entries.len();
-    let long = |e: &TableEntry<'_>| label(data, e.series, e.cell).chars().count() > LONG;
+    let long = |cell: &&CellView| label(data, cell).chars().count() > LONG;
     let most = if entries.iter().any(long) { most * 2 / 3 } else { most };
     if all <= most {
         return;
     }
-    let settings = once(entries.iter().map(|e| e.series.sampling.as_str())).len();
+    let settings = once(entries.iter().map(|cell| cell.sampling.as_str())).len();
     let share = (most / settings).max(1);
-    let before = |(i, a): (usize, &TableEntry<'_>), (j, b): (usize, &TableEntry<'_>)| {
-        let (first, second) = (data.speed(a.row), data.speed(b.row));
-        a.series.sampling == b.series.sampling && (first > second || first == second && i < j)
+    let before = |(i, a): (usize, &&CellView), (j, b): (usize, &&CellView)| {
+        let (first, second) = (data.speed(a), data.speed(b));
+        a.sampling == b.sampling && (first > second || first == second && i < j)
     };
     let rank = |e| entries.iter().enumerate().filter(|other| before(*other, e)).count();
     let kept = entries.iter().enumerate().map(|e| rank(e) < share);
     let mut kept = kept.collect::<Vec<_>>().into_iter();
     entries.retain(|_| kept.next().unwrap_or(false));
     entries.truncate(most);
-    let left = once(entries.iter().map(|e| e.series.sampling.as_str())).len();
+    let left = once(entries.iter().map(|cell| cell.sampling.as_str())).len();
     let of = if left < settings {
         format!("the first {left} of {settings} sampling settings")
     } else {
@@ -51,20 +50,20 @@ pub(super) fn limit(
 pub(super) fn rows(
     data: &Data<'_>,
     columns: Vec<Column>,
-    entries: &[TableEntry<'_>],
-    values: impl Fn(&TableEntry<'_>) -> Vec<PlotValue>,
+    entries: &[&CellView],
+    values: impl Fn(&CellView) -> Vec<PlotValue>,
 ) -> PlotRows {
     let group = |title: &&str| {
-        let own = entries.iter().filter(|e| e.series.sampling == *title);
-        let row = |e: &TableEntry<'_>| PlotRow {
-            label: label(data, e.series, e.cell),
-            style: data.looks.method(&e.series.method),
-            values: values(e),
-            keys: vec![e.cell.id.clone(); columns.len()],
+        let own = entries.iter().filter(|cell| cell.sampling == *title);
+        let row = |cell: &&CellView| PlotRow {
+            label: label(data, cell),
+            style: data.looks.method(&cell.short),
+            values: values(cell),
+            keys: vec![cell.id.clone(); columns.len()],
         };
         Group { title: (*title).to_owned(), rows: own.map(row).collect() }
     };
-    let titles = once(entries.iter().map(|e| e.series.sampling.as_str()));
+    let titles = once(entries.iter().map(|cell| cell.sampling.as_str()));
     let groups = tidy(titles.iter().map(group).collect());
     PlotRows { columns, groups, parts: Vec::new() }
 }
@@ -91,11 +90,11 @@ fn tidy(mut groups: Vec<Group>) -> Vec<Group> {
 }
 
 /// The name of the method, followed by K if the run has several. The shape of a tree has its K.
-pub(super) fn label(data: &Data<'_>, series: &Series<'_>, cell: &Cell) -> String {
+pub(super) fn label(data: &Data<'_>, cell: &CellView) -> String {
     let MethodSpec { num_speculative_tokens: k, params, .. } = &cell.method;
     match data.lengths_differ() && params.set("tree").is_none() {
-        true => format!("{}, K = {k}", series.method),
-        false => series.method.clone(),
+        true => format!("{}, K = {k}", cell.short),
+        false => cell.short.clone(),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Draws the mean time of a round, divided into its parts.
 
-use super::data::{Data, TableEntry, once};
+use super::data::{Data, once};
 use super::table::{self, MOST};
-use crate::experiment::Cell;
 use crate::plot::{
     Axis, Column, Group, LegendEntry, LegendSample, NEUTRAL, PARTS, Page, PlotRow, PlotRows,
     PlotValue,
 };
+use crate::report::run::CellView;
 use crate::statistics::{acceptance, timed, times};
 
 const NAMES: [&str; 4] = ["target", "draft", "verify", "other"];
@@ -68,22 +68,18 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
 
 /// The bars, with plain decoding before the first cell of each sampling setting.
 fn bars(data: &Data<'_>, most: usize, notes: &mut Vec<String>) -> Vec<RoundBar> {
-    let cells = data.series.iter().flat_map(|series| {
-        let rows = series.cells.iter().filter_map(|cell| Some((*cell, data.row(&cell.id)?)));
-        rows.map(move |(cell, row)| TableEntry { series, cell, row })
-    });
-    let mut entries = cells.collect::<Vec<_>>();
+    let mut entries = data.run.drafted().collect::<Vec<_>>();
     table::limit(data, &mut entries, most, notes);
     let mut bars = Vec::<RoundBar>::new();
-    for TableEntry { series, cell, .. } in entries {
-        let plain = bars.iter().any(|bar| bar.sampling == series.sampling && bar.name == PLAIN);
-        let baseline = data.results.plan.baseline_of(cell).filter(|_| !plain);
+    for cell in entries {
+        let sampling = &cell.sampling;
+        let plain = bars.iter().any(|bar| bar.sampling == *sampling && bar.name == PLAIN);
+        let baseline = cell.baseline.filter(|_| !plain).map(|at| &data.run.cells[at]);
         let baseline = baseline.map(|baseline| (baseline, PLAIN.to_owned()));
-        let own = (cell, table::label(data, series, cell));
-        let both = baseline.into_iter().chain([own]);
-        let bar = |(cell, name): (&Cell, String)| {
-            let (sampling, parts) = (series.sampling.clone(), parts(data, cell)?);
-            Some(RoundBar { sampling, name, parts, cell: cell.id.clone() })
+        let both = baseline.into_iter().chain([(cell, table::label(data, cell))]);
+        let bar = |(own, name): (&CellView, String)| {
+            let (sampling, parts) = (sampling.clone(), parts(own)?);
+            Some(RoundBar { sampling, name, parts, cell: own.id.clone() })
         };
         bars.extend(both.filter_map(bar));
     }
@@ -91,8 +87,8 @@ fn bars(data: &Data<'_>, most: usize, notes: &mut Vec<String>) -> Vec<RoundBar> 
 }
 
 /// Mean milliseconds per timed round in the order of [`NAMES`]; `None` without rounds.
-fn parts(data: &Data<'_>, cell: &Cell) -> Option<[f64; 4]> {
-    let samples = || timed(data.results.samples(&cell.id));
+fn parts(cell: &CellView) -> Option<[f64; 4]> {
+    let samples = || timed(&cell.samples);
     let (times, rounds) = (times(samples()), acceptance(samples()).rounds as f64);
     let us = [times.target, times.draft, times.verify, times.other];
     (rounds > 0.0).then(|| us.map(|us| us / 1000.0 / rounds))

@@ -1,8 +1,11 @@
 //! Draws verifiers relative to rejection sampling of the same drafts.
 
-use super::data::{Data, TableEntry};
+use std::collections::BTreeMap;
+
+use super::data::Data;
 use super::table;
 use crate::plot::{Axis, Column, Even, LegendEntry, LegendSample, Page, PlotValue};
+use crate::report::run::CellView;
 use crate::report::worth::{Rival, rivals};
 use crate::statistics::Interval;
 
@@ -14,11 +17,8 @@ const RATIOS: [(&str, &str, RivalRatio); 2] = [
 ];
 
 pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
-    let rivals = rivals(data.results, &data.series);
-    let entries = rivals.iter().filter_map(|&Rival { series, cell, .. }| {
-        Some(TableEntry { series, cell, row: data.row(&cell.id)? })
-    });
-    let mut entries = entries.collect::<Vec<_>>();
+    let rivals = rivals(data.run);
+    let mut entries = rivals.iter().map(|rival| rival.cell).collect::<Vec<_>>();
     if entries.is_empty() {
         return None;
     }
@@ -32,10 +32,8 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         let axis = Axis::around_one(label, rivals.iter().flat_map(|r| value(r, of).reach()));
         Column { title: title.to_owned(), axis, even: Some(Even::Loss) }
     });
-    let values = |entry: &TableEntry<'_>| {
-        let rival = rivals.iter().find(|r| r.cell.id == entry.cell.id);
-        RATIOS.map(|(_, _, of)| rival.map_or(PlotValue::None, |rival| value(rival, of))).into()
-    };
+    let by_cell = rivals.iter().map(|rival| (&*rival.cell.id, rival)).collect::<BTreeMap<_, _>>();
+    let values = |cell: &CellView| RATIOS.map(|(_, _, of)| value(by_cell[&*cell.id], of)).into();
     let rows = table::rows(data, columns.into(), &entries, values);
     let legend = vec![LegendEntry::new("worse than rejection sampling", LegendSample::Loss)];
     Some(table::page("Verifiers against rejection sampling", notes, legend, rows))

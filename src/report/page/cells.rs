@@ -6,40 +6,41 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::report::document::{DocCell, DocColumn};
-use crate::report::results::Results;
-use crate::report::series::{Names, Series, once, series};
+use crate::report::run::{CellView, Run};
+use crate::report::series::once;
 use crate::shown;
 
 /// The cells of a run by what readers filter by.
 pub(super) struct PageCells<'a> {
-    series: Vec<Series<'a>>,
-    /// The baselines by their sampling settings.
-    baselines: BTreeMap<String, &'a str>,
+    /// Those with a method, series by series.
+    drafted: Vec<&'a CellView>,
+    /// The cell that stands for a sampling setting and a method; without one, for plain decoding.
+    named: BTreeMap<(&'a str, Option<&'a str>), &'a str>,
 }
 
 impl<'a> PageCells<'a> {
-    pub(super) fn new(results: &'a Results) -> Self {
-        let baselines = results.plan.cells.iter().filter(|cell| cell.is_baseline());
-        let names = Names::new(baselines.clone());
-        let baselines = baselines.map(|cell| (names.goal(cell), cell.id.as_str()));
-        Self { series: series(results), baselines: baselines.collect() }
+    pub(super) fn new(run: &'a Run) -> Self {
+        let named = |cell: &'a CellView| {
+            let method = (!cell.is_baseline()).then_some(&*cell.name);
+            ((&*cell.sampling, method), &*cell.id)
+        };
+        let cells = run.baselines().chain(run.series().map(|series| series.first()));
+        Self { drafted: run.drafted().collect(), named: cells.map(named).collect() }
     }
 
     /// Drafter, verifier and sampling setting by cell; a baseline has only the last.
     pub(super) fn json(&self) -> Value {
         let mut cells = Map::new();
-        for (sampling, cell) in &self.baselines {
+        for ((sampling, _), cell) in &self.named {
             cells.insert((*cell).to_owned(), json!({ "sampling": shown::lines(sampling) }));
         }
-        for series in &self.series {
-            for cell in &series.cells {
-                let of = json!({
-                    "drafter": shown::lines(&cell.method.drafter),
-                    "verifier": shown::lines(&cell.method.verifier),
-                    "sampling": shown::lines(&series.sampling),
-                });
-                cells.insert(cell.id.clone(), of);
-            }
+        for cell in &self.drafted {
+            let of = json!({
+                "drafter": shown::lines(&cell.method.drafter),
+                "verifier": shown::lines(&cell.method.verifier),
+                "sampling": shown::lines(&cell.sampling),
+            });
+            cells.insert(cell.id.clone(), of);
         }
         cells.into()
     }
@@ -53,17 +54,14 @@ impl<'a> PageCells<'a> {
         };
         let sampling = named(&["sampling", "search", "plain decoding"])?;
         let method = named(&["method"]);
-        let fits = |series: &&Series<'_>| {
-            series.sampling == sampling && method.as_ref() == Some(&series.method)
-        };
-        let found = self.series.iter().find(fits).map(|series| series.cells[0].id.as_str());
-        found.or_else(|| self.baselines.get(&sampling).copied())
+        let found = self.named.get(&(&*sampling, method.as_deref()));
+        found.or_else(|| self.named.get(&(&*sampling, None))).copied()
     }
 
     /// The bar with the filters and the switch between light and dark.
     pub(super) fn tools(&self) -> String {
-        let group = |name: &str, of: &str, get: for<'s> fn(&'s Series<'a>) -> &'s str| {
-            let values = once(self.series.iter().map(get));
+        let group = |name: &str, of: &str, get: fn(&CellView) -> &str| {
+            let values = once(self.drafted.iter().map(|cell| get(cell)));
             if values.len() < 2 {
                 return String::new();
             }
@@ -80,9 +78,9 @@ impl<'a> PageCells<'a> {
             "<div class=\"tools live\" role=\"region\" aria-label=\"Filters\">{}{}{}\
              <button type=\"button\" id=\"every\">Show all</button>\
              <button type=\"button\" id=\"theme\">Dark</button></div>\n",
-            group("Drafter", "drafter", |series| &series.cells[0].method.drafter),
-            group("Verifier", "verifier", |series| &series.cells[0].method.verifier),
-            group("Sampling", "sampling", |series| &series.sampling)
+            group("Drafter", "drafter", |cell| &cell.method.drafter),
+            group("Verifier", "verifier", |cell| &cell.method.verifier),
+            group("Sampling", "sampling", |cell| &cell.sampling)
         )
     }
 }

@@ -8,8 +8,7 @@ use anyhow::Result;
 use serde::Serialize;
 
 use super::print;
-use crate::report::results::Results;
-use crate::report::series::{Names, series};
+use crate::report::run::{CellView, Run};
 use crate::rows::{RoundRow, TextRow, TraceRound, TraceRow, each_row, each_row_until};
 use crate::shown;
 use crate::statistics::Sample;
@@ -34,6 +33,9 @@ pub(in crate::report) struct Microscope {
 
 /// Cell, prompt and repeat of a generation.
 type GenerationPlace = (String, String, u32);
+
+/// The cells of a run by their ids.
+type CellsById<'a> = BTreeMap<&'a str, &'a CellView>;
 
 /// A generation that is shown.
 #[derive(Debug, Default)]
@@ -65,23 +67,23 @@ struct ShownGeneration<'a> {
 /// Reads the generations of a results folder that the microscope shows: those in
 /// `traces.jsonl` or, if there is none, those of the first prompt of every category; in both
 /// cases as many as there is room for.
-pub(in crate::report) fn look(folder: &Path, results: &Results) -> Result<Microscope> {
-    let mut chosen = traced(folder, results)?;
+pub(in crate::report) fn look(folder: &Path, run: &Run) -> Result<Microscope> {
+    let cells = run.cells.iter().map(|cell| (&*cell.id, cell)).collect::<CellsById<'_>>();
+    let mut chosen = traced(folder, &cells)?;
     if chosen.order.is_empty() {
-        chosen.order = firsts(results);
+        chosen.order = firsts(run, &cells);
         let specimens = chosen.order.iter().map(|place| (place.clone(), Specimen::default()));
         chosen.specimens = specimens.collect();
     }
-    read(folder, results, &mut chosen.specimens)?;
-    let names = names(results);
+    read(folder, &cells, &mut chosen.specimens)?;
     let mut microscope = Microscope { left_out: chosen.left_out, ..Microscope::default() };
     let mut room = ROOM;
     for place in chosen.order {
-        let (Some(specimen), Some(name)) = (chosen.specimens.remove(&place), names.get(&place.0))
-        else {
+        let name = cells.get(&*place.0).and_then(|cell| name(cell));
+        let (Some(specimen), Some(name)) = (chosen.specimens.remove(&place), name) else {
             continue;
         };
-        let generation = specimen.json(name, &place)?;
+        let generation = specimen.json(&name, &place)?;
         // Those with a trace were weighed when they were chosen.
         let size = if specimen.trace.is_some() { 0 } else { generation.len() };
         if size > room {
@@ -105,13 +107,13 @@ struct ChosenSpecimens {
 }
 
 /// The generations in `traces.jsonl`, as many as there is room for.
-fn traced(folder: &Path, results: &Results) -> Result<ChosenSpecimens> {
+fn traced(folder: &Path, cells: &CellsById<'_>) -> Result<ChosenSpecimens> {
     let mut chosen = ChosenSpecimens::default();
     let mut room = ROOM;
     each_row(folder, |mut row: TraceRow| {
         row.rounds.truncate(ROUNDS);
         let place = (row.cell.clone(), row.prompt.clone(), row.repeat);
-        if sample(results, &place).is_none() {
+        if sample(cells, &place).is_none() {
             return Ok(());
         }
         let size = serde_json::to_string(&row.rounds)?.len();
@@ -127,53 +129,46 @@ fn traced(folder: &Path, results: &Results) -> Result<ChosenSpecimens> {
     Ok(chosen)
 }
 
-fn names(results: &Results) -> BTreeMap<String, String> {
-    let baselines = results.plan.cells.iter().filter(|cell| cell.is_baseline());
-    let plain = Names::new(baselines.clone());
-    let plain =
-        baselines.map(|cell| (cell.id.clone(), format!("plain decoding, {}", plain.goal(cell))));
-    let drafted = series(results).into_iter().flat_map(|series| {
-        let name = |k| format!("{}, K = {k}, {}", series.method, series.sampling);
-        let cells = series.cells.iter();
-        let named = cells.map(|cell| (cell.id.clone(), name(cell.method.num_speculative_tokens)));
-        named.collect::<Vec<_>>()
-    });
-    plain.chain(drafted).collect()
+/// The name of a cell; none for the second run of a control cell.
+fn name(cell: &CellView) -> Option<String> {
+    let (k, CellView { name, sampling, .. }) = (cell.method.num_speculative_tokens, cell);
+    let drafted = || format!("{name}, K = {k}, {sampling}");
+    let plain = || format!("plain decoding, {sampling}");
+    cell.series.map(|_| drafted()).or_else(|| cell.is_baseline().then(plain))
 }
 
 /// A generation, if it counts and was drawn round by round.
 fn sample<'a>(
-    results: &'a Results,
+    cells: &CellsById<'a>,
     (cell, prompt, repeat): &GenerationPlace,
 ) -> Option<&'a Sample> {
-    let mut samples = results.samples(cell).iter().filter(|sample| sample.beam.is_none());
+    let mut samples = cells.get(&**cell)?.samples.iter().filter(|sample| sample.beam.is_none());
     samples.find(|sample| *sample.prompt == **prompt && sample.repeat == *repeat)
 }
 
 /// The generations of the first prompt of every category by every method that drafts.
-fn firsts(results: &Results) -> Vec<GenerationPlace> {
-    let samples = results.samples.values().flatten();
-    let category = samples.map(|s| (&*s.prompt, &*s.category)).collect::<BTreeMap<_, _>>();
+fn firsts(run: &Run, by_id: &CellsById<'_>) -> Vec<GenerationPlace> {
+    let category = run.categories();
     let mut first = BTreeMap::<&str, &str>::new();
-    for prompt in &results.plan.prompts {
+    for prompt in &run.plan.prompts {
         if let Some(category) = category.get(prompt.as_str()) {
             first.entry(category).or_insert(prompt);
         }
     }
-    let cells = || results.plan.cells.iter().filter(|cell| !cell.is_baseline() && !cell.control);
+    let cells = || run.cells.iter().filter(|cell| cell.series.is_some());
     let places = first
         .values()
         .flat_map(|prompt| cells().map(|cell| (cell.id.clone(), (*prompt).to_owned(), 0)));
-    places.filter(|place| sample(results, place).is_some()).collect()
+    places.filter(|place| sample(by_id, place).is_some()).collect()
 }
 
 /// Adds the tokens and rounds of the generations that are shown.
 fn read(
     folder: &Path,
-    results: &Results,
+    cells: &CellsById<'_>,
     shown: &mut BTreeMap<GenerationPlace, Specimen>,
 ) -> Result<()> {
-    let rounds = |place| sample(results, place).map_or(0, |sample| sample.rounds.len());
+    let rounds = |place| sample(cells, place).map_or(0, |sample| sample.rounds.len());
     let mut missing = shown.keys().map(|place| rounds(place).min(ROUNDS)).sum::<usize>();
     each_row_until(folder, |mut row: RoundRow| {
         let place = (take(&mut row.cell), take(&mut row.prompt), row.repeat);

@@ -11,9 +11,8 @@ use std::fmt::Write;
 use sha2::{Digest, Sha256};
 
 use super::document::DocBlock;
-use super::results::Results;
+use super::run::Run;
 use crate::plot::{Colour, dark};
-use crate::rows::SummaryRow;
 use crate::shown;
 use cells::PageCells;
 
@@ -23,17 +22,12 @@ const STYLE: &str = include_str!("style.css");
 const MICROSCOPE: &str = include_str!("microscope.js");
 const SCRIPT: &str = include_str!("script.js");
 
-pub(super) fn render(
-    results: &Results,
-    summary: &[SummaryRow],
-    document: &[DocBlock],
-    microscope: &Microscope,
-) -> String {
-    let cells = PageCells::new(results);
+pub(super) fn render(run: &Run, document: &[DocBlock], microscope: &Microscope) -> String {
+    let cells = PageCells::new(run);
     let style = format!("{STYLE}{}", palette(document));
     let script = format!("{MICROSCOPE}{SCRIPT}");
     let data = format!("{{\"cells\":{},{}}}", cells.json(), microscope.json());
-    let title = shown::html(&results.plan.experiment);
+    let title = shown::html(&run.plan.experiment);
     // No source of anything but this very style and script is allowed.
     let policy = format!(
         "default-src 'none'; style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'",
@@ -48,7 +42,7 @@ pub(super) fn render(
          <a class=\"skip\" href=\"#main\">Skip to the report</a>\n<main id=\"main\">\n"
     );
     page += &print::opening(document);
-    page += &verdicts::print(results, summary);
+    page += &verdicts::print(run);
     page += &print::contents(document, microscope::HEADING);
     page += &cells.tools();
     page += &print::sections(document, &cells);

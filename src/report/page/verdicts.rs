@@ -5,15 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decode::certified;
 use crate::registry::class_with_word;
-use crate::report::best::{best, verdict};
 use crate::report::document::{DocCell, Tone};
 use crate::report::loops::{is_looping, judged};
-use crate::report::results::Results;
-use crate::report::series::{Series, series};
+use crate::report::run::{CellView, Run};
 use crate::report::tables::{number, with_interval};
-use crate::report::validity::{InvalidTimes, SpeedVerdict};
+use crate::report::validity::SpeedVerdict;
 use crate::report::warnings::warnings;
-use crate::rows::SummaryRow;
 use crate::shown::{count, html};
 use crate::statistics::{MIN_PROMPTS, median};
 
@@ -25,17 +22,10 @@ struct PageVerdict {
     details: Vec<String>,
 }
 
-pub(super) fn print(results: &Results, summary: &[SummaryRow]) -> String {
-    let series = series(results);
-    let bests = series.iter().filter_map(|s| Some((s, best(results, s, summary)?.row)));
+pub(super) fn print(run: &Run) -> String {
+    let bests = run.series().filter_map(|series| series.best());
     let bests = bests.collect::<Vec<_>>();
-    let all = [
-        exact(results, &series),
-        sure(results, summary),
-        faster(results, &bests),
-        forecast(results, &bests, summary),
-        disturbed(results, summary),
-    ];
+    let all = [exact(run), sure(run), faster(run, &bests), forecast(run, &bests), disturbed(run)];
     let tile = |PageVerdict { question, answer, tone, details }: &PageVerdict| {
         let class = match tone {
             Tone::Plain => "plain",
@@ -53,25 +43,27 @@ pub(super) fn print(results: &Results, summary: &[SummaryRow]) -> String {
     format!("<div class=\"verdicts\">\n{}</div>\n", all.iter().map(tile).collect::<String>())
 }
 
-fn exact(results: &Results, series: &[Series<'_>]) -> PageVerdict {
+fn exact(run: &Run) -> PageVerdict {
+    let lines = run.series().map(|series| series.first()).collect::<Vec<_>>();
     let mut classes = BTreeMap::<&str, usize>::new();
-    series.iter().for_each(|series| *classes.entry(&series.cells[0].class).or_default() += 1);
+    lines.iter().for_each(|line| *classes.entry(&line.class).or_default() += 1);
     let approximate = classes.iter().filter(|(class, _)| class.starts_with('X'));
     let approximate = approximate.map(|(_, lines)| lines).sum::<usize>();
-    let ties = results.divergences.iter().filter(|row| row.tie).count();
-    let wrong = results.divergences.len() - ties;
+    let divergences = run.cells.iter().flat_map(|cell| &cell.divergences);
+    let (ties, wrong) = divergences.partition::<Vec<_>, _>(|row| row.tie);
+    let (ties, wrong) = (ties.len(), wrong.len());
     let (answer, tone) = match (wrong, approximate) {
         (1.., _) => (format!("No: {} differ", count(wrong, "completion")), Tone::Bad),
-        (0, _) if series.is_empty() => ("No method ran".to_owned(), Tone::Plain),
+        (0, _) if lines.is_empty() => ("No method ran".to_owned(), Tone::Plain),
         (0, 0) => ("Yes".to_owned(), Tone::Good),
-        (0, n) if n == series.len() => ("No: all methods are approximate".to_owned(), Tone::Plain),
-        (0, n) => (format!("Yes, except {n} of {} lines", series.len()), Tone::Plain),
+        (0, n) if n == lines.len() => ("No: all methods are approximate".to_owned(), Tone::Plain),
+        (0, n) => (format!("Yes, except {n} of {} lines", lines.len()), Tone::Plain),
     };
     let named = classes
         .iter()
         .map(|(class, lines)| format!("{}: {}", class_with_word(class), count(*lines, "line")));
     let seen = format!("Completions that differ where they must not: {wrong}; by a tie: {ties}.");
-    let verifiers = series.iter().map(|series| series.cells[0].method.verifier.as_str());
+    let verifiers = lines.iter().map(|line| line.method.verifier.as_str());
     let verifiers = verifiers.collect::<BTreeSet<_>>();
     let certified = certified().unwrap_or_default().into_iter();
     let certified = certified.filter(|row| row.kind == "verifier");
@@ -89,11 +81,12 @@ fn exact(results: &Results, series: &[Series<'_>]) -> PageVerdict {
     PageVerdict { question: "Is it exact?", answer, tone, details }
 }
 
-fn sure(results: &Results, summary: &[SummaryRow]) -> PageVerdict {
-    let prompts = results.plan.distinct_prompts();
-    let valid = results.times().is_valid();
+fn sure(run: &Run) -> PageVerdict {
+    let prompts = run.plan.distinct_prompts();
+    let valid = run.times.is_valid();
     // Without valid times, tokens per pass are what is known.
-    let widths = summary.iter().filter_map(|row| {
+    let widths = run.cells.iter().filter_map(|cell| {
+        let row = &cell.row;
         let (lo, hi, value) = match valid {
             true => (row.speedup_lo?, row.speedup_hi?, row.speedup?),
             false => (row.block_efficiency_lo?, row.block_efficiency_hi?, row.block_efficiency?),
@@ -102,9 +95,9 @@ fn sure(results: &Results, summary: &[SummaryRow]) -> PageVerdict {
     });
     let width = median(&widths.collect::<Vec<_>>());
     let what = if valid { "a speedup's" } else { "a τ's" };
-    let generations = results.samples.values().map(Vec::len).sum::<usize>();
-    let tokens = results.samples.values().flatten().map(|sample| sample.new_tokens).sum::<usize>();
-    let rounds = summary.iter().map(|row| row.rounds).sum::<usize>();
+    let generations = run.samples().count();
+    let tokens = run.samples().map(|sample| sample.new_tokens).sum::<usize>();
+    let rounds = run.cells.iter().map(|cell| cell.row.rounds).sum::<usize>();
     let answer = width.map_or_else(
         || format!("{}: no interval", count(prompts, "prompt")),
         |width| format!("± {width:.1} % (median)"),
@@ -119,24 +112,21 @@ fn sure(results: &Results, summary: &[SummaryRow]) -> PageVerdict {
     PageVerdict { question: "How sure?", answer, tone: Tone::Plain, details }
 }
 
-/// A series with the cell that stands for it.
-type BestOfSeries<'s, 'a> = (&'s Series<'a>, &'a SummaryRow);
-
 /// The fastest cell of all.
-fn fastest<'s, 'a>(bests: &[BestOfSeries<'s, 'a>]) -> Option<BestOfSeries<'s, 'a>> {
-    let speedup = |row: &SummaryRow| judged(row).value.unwrap_or(0.0);
-    bests.iter().copied().max_by(|a, b| speedup(a.1).total_cmp(&speedup(b.1)))
+fn fastest<'a>(bests: &[&'a CellView]) -> Option<&'a CellView> {
+    let speedup = |cell: &CellView| judged(&cell.row).value.unwrap_or(0.0);
+    bests.iter().copied().max_by(|a, b| speedup(a).total_cmp(&speedup(b)))
 }
 
-fn faster(results: &Results, bests: &[BestOfSeries<'_, '_>]) -> PageVerdict {
+fn faster(run: &Run, bests: &[&CellView]) -> PageVerdict {
     const QUESTION: &str = "Is it faster here?";
-    let Some((own, row)) = fastest(bests) else {
+    let Some(own) = fastest(bests) else {
         let (answer, tone) = ("Nothing was timed".to_owned(), Tone::Plain);
         return PageVerdict { question: QUESTION, answer, tone, details: Vec::new() };
     };
-    let judged = judged(row);
+    let (row, judged) = (&own.row, judged(&own.row));
     let ratio = number(judged.value, 2);
-    let (answer, tone) = match verdict(results, row) {
+    let (answer, tone) = match own.verdict {
         SpeedVerdict::Disturbed => ("Withheld: disturbed".to_owned(), Tone::Bad),
         SpeedVerdict::Set => ("Not measured: times are set".to_owned(), Tone::Plain),
         SpeedVerdict::Faster => (format!("Yes: {ratio} ×"), Tone::Good),
@@ -146,9 +136,8 @@ fn faster(results: &Results, bests: &[BestOfSeries<'_, '_>]) -> PageVerdict {
         | SpeedVerdict::TooManyLoops
         | SpeedVerdict::NoCosts => (format!("Not shown: {ratio} × at best"), Tone::Plain),
     };
-    let times = results.times();
-    if !times.is_valid() {
-        let details = times.reasons.into_iter().map(InvalidTimes::sentence).collect();
+    if !run.times.is_valid() {
+        let details = run.times.reasons.iter().map(|reason| reason.sentence()).collect();
         return PageVerdict { question: QUESTION, answer, tone, details };
     }
     let interval = with_interval(judged.value, judged.lo, judged.hi, 2);
@@ -158,8 +147,8 @@ fn faster(results: &Results, bests: &[BestOfSeries<'_, '_>]) -> PageVerdict {
         false => String::new(),
     };
     let k = row.num_speculative_tokens.map_or_else(String::new, |k| format!(", best K = {k}"));
-    let best = format!("{}, {}{k}: {interval}{of}.", own.method, own.sampling);
-    let of = |wanted| bests.iter().filter(|(_, row)| verdict(results, row) == wanted).count();
+    let best = format!("{}, {}{k}: {interval}{of}.", own.name, own.sampling);
+    let of = |wanted| bests.iter().filter(|cell| cell.verdict == wanted).count();
     let lines = format!(
         "At their best K, {} of {} lines are faster than plain decoding and {} slower.",
         of(SpeedVerdict::Faster),
@@ -169,20 +158,17 @@ fn faster(results: &Results, bests: &[BestOfSeries<'_, '_>]) -> PageVerdict {
     PageVerdict { question: QUESTION, answer, tone, details: vec![best, lines] }
 }
 
-fn forecast(
-    results: &Results,
-    bests: &[BestOfSeries<'_, '_>],
-    summary: &[SummaryRow],
-) -> PageVerdict {
+fn forecast(run: &Run, bests: &[&CellView]) -> PageVerdict {
     const QUESTION: &str = "As forecast?";
-    if let Some(withheld) = results.times().withheld() {
+    if let Some(withheld) = run.times.withheld() {
         let answer = format!("Verdict {}", withheld.words());
         return PageVerdict { question: QUESTION, answer, tone: Tone::Plain, details: Vec::new() };
     }
-    let gap = |row: &SummaryRow| Some((row.speedup? / row.predicted_speedup? - 1.0).abs());
-    let gaps = summary.iter().filter_map(gap).collect::<Vec<_>>();
-    let best = fastest(bests).map(|(_, row)| row);
-    let both = best.and_then(|row| Some((row.predicted_speedup?, row.speedup?)));
+    let both = |cell: &CellView| Some((cell.row.predicted_speedup?, cell.row.speedup?));
+    let gaps = run.cells.iter().filter_map(both);
+    let gaps = gaps.map(|(predicted, measured)| (measured / predicted - 1.0).abs());
+    let gaps = gaps.collect::<Vec<_>>();
+    let both = fastest(bests).and_then(both);
     let answer = both.map_or_else(
         || "No forecast".to_owned(),
         |(predicted, measured)| format!("{predicted:.2} × forecast, {measured:.2} × measured"),
@@ -198,20 +184,20 @@ fn forecast(
     PageVerdict { question: QUESTION, answer, tone: Tone::Plain, details }
 }
 
-fn disturbed(results: &Results, summary: &[SummaryRow]) -> PageVerdict {
-    let blocks = results.disturbed_blocks();
-    let (answer, tone) = match results.times().withheld() {
+fn disturbed(run: &Run) -> PageVerdict {
+    let blocks = run.disturbed_blocks();
+    let (answer, tone) = match run.times.withheld() {
         Some(SpeedVerdict::Set) => ("Its times are set", Tone::Plain),
         Some(_) => ("Yes: no verdict on times", Tone::Bad),
         None if blocks > 0 => ("Little", Tone::Plain),
         None => ("No", Tone::Good),
     };
-    let seen = format!("{blocks} of {} were disturbed.", count(results.blocks.len(), "block"));
-    let controls = match (results.plan.controls().len(), results.differing) {
+    let seen = format!("{blocks} of {} were disturbed.", count(run.blocks.len(), "block"));
+    let controls = match (run.plan.controls().len(), run.differing) {
         (0, _) => String::new(),
         (all, differ) => format!("{differ} of {} that ran twice differ.", count(all, "cell")),
     };
-    let warnings = match warnings(results, summary).len() {
+    let warnings = match warnings(run).len() {
         0 => "No warnings.".to_owned(),
         n => format!("{}.", count(n, "warning")),
     };
