@@ -3,10 +3,10 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use specdec::lanes::IsaKind;
-use specdec::model::{Dtype, PackedMatrix};
-use specdec::pool::Pool;
-use specdec::sampling::{History, Logits, Sampler, SamplingParams};
+use specdec::core::lanes::IsaKind;
+use specdec::core::sampling::{History, Logits, Sampler, SamplingParams};
+use specdec::engine::pool::Pool;
+use specdec::engine::{Dtype, PackedMatrix};
 
 /// A projection of the 110m shape: outputs and inputs.
 const OUTPUTS: usize = 2048;

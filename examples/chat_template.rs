@@ -16,7 +16,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use specdec::model::{ChatDate, ChatMessage, ChatTemplate, Conversation, read_tools};
+use specdec::checkpoint::ChatTemplate;
+use specdec::model::{ChatDate, ChatMessage, Conversation, read_tools};
 
 /// One line of the input.
 #[derive(Deserialize)]

@@ -12,12 +12,12 @@ use std::io::{self, Write};
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use serde::Serialize;
-use specdec::decode::{Generation, MethodSpec, StopRules, find_param};
-use specdec::draft::Tools;
-use specdec::exactness::enumerate;
+use specdec::core::params::{Params, Value};
+use specdec::core::sampling::SamplingParams;
+use specdec::method::decode::{Generation, MethodSpec, StopRules, find_param};
+use specdec::method::draft::Tools;
 use specdec::model::ToyPair;
-use specdec::params::{Params, Value};
-use specdec::sampling::SamplingParams;
+use specdec::proof::enumerate;
 
 /// Print the exact distribution of a method as JSON: {"distribution": {"0,2,1": p,
 /// ...}, "expected_emitted": x}

@@ -13,8 +13,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use specdec::model::GgmlVocabulary;
-use specdec::model::gguf::GgufFile;
+use specdec::checkpoint::GgmlVocabulary;
+use specdec::checkpoint::gguf::GgufFile;
 
 fn main() -> ExitCode {
     match run() {

@@ -7,10 +7,10 @@
 
 use std::error::Error;
 
-use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::exactness::{enumerate, target_distribution};
+use specdec::core::sampling::{Sampler, SamplingParams};
+use specdec::method::decode::{Generation, MethodSpec, StopRules};
 use specdec::model::ToyPair;
-use specdec::sampling::{Sampler, SamplingParams};
+use specdec::proof::{enumerate, target_distribution};
 
 #[allow(clippy::print_stdout)]
 fn main() -> Result<(), Box<dyn Error>> {

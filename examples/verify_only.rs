@@ -7,10 +7,10 @@
 use std::error::Error;
 use std::rc::Rc;
 
-use specdec::chance::{Request, Seeded};
-use specdec::distribution::Dist;
-use specdec::tree::Draft;
-use specdec::verify::{Rejection, Verifier};
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::distribution::Dist;
+use specdec::core::tree::Draft;
+use specdec::method::verify::{Rejection, Verifier};
 
 #[allow(clippy::print_stdout)]
 fn main() -> Result<(), Box<dyn Error>> {

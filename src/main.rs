@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use mimalloc::MiMalloc;
-use specdec::input::{ShippedFile, ship};
+use specdec::io::input::{ShippedFile, ship};
 
 /// Every round allocates and frees distributions over the vocabulary. The system's allocator on
 /// Linux returns such memory at once, and faulting it in again would cost more than computing its

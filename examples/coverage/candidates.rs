@@ -3,7 +3,7 @@
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::statistics::{Interval, Ratio, Z, quantile, student};
+use specdec::measure::statistics::{Interval, Ratio, Z, quantile, student};
 
 /// A method of computing a confidence interval.
 #[derive(Debug)]

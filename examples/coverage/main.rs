@@ -19,8 +19,8 @@ use clap::Parser;
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
-use specdec::report::load;
-use specdec::statistics::{Interval, quantile};
+use specdec::measure::statistics::{Interval, quantile};
+use specdec::run::report::load;
 
 use candidates::{CANDIDATES, Candidate, Drawn};
 use populations::{Population, populations};

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use specdec::experiment::describe;
-use specdec::report::{CellView, Run};
-use specdec::statistics::{
+use specdec::measure::statistics::{
     Ratio, alpha, block_efficiency, block_efficiency_ratio, outliers, pair_by_prompt,
     speedup_ratio, survival_ratios, tv,
 };
+use specdec::run::experiment::describe;
+use specdec::run::report::{CellView, Run};
 
 /// A ratio of a cell, as a population of prompts.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 """How long the arithmetic of a pass takes at least, by instruction set.
 
-Counted are the vector instructions of specdec's kernels (`src/lanes`, `src/model/native/matrix`)
+Counted are the vector instructions of specdec's kernels (`src/core/lanes`, `src/engine/native/matrix`)
 for a block of 32 inputs and one vector of outputs. Loads, address arithmetic and loops are left
 out, so the time is a lower bound.
 """
@@ -34,7 +34,7 @@ class Kernel:
         )
 
     def _groups(self, rows: int) -> list[int]:
-        """The numbers of rows of the groups, as in `src/model/native/matrix/groups.rs`."""
+        """The numbers of rows of the groups, as in `src/engine/native/matrix/groups.rs`."""
         size = self.several or -(-rows // -(-rows // self.most))
         if rows <= self.most:
             size = rows

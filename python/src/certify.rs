@@ -4,8 +4,8 @@ use numpy::{PyArray1, PyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use specdec::Error;
-use specdec::distribution::Token;
-use specdec::exactness::external::{
+use specdec::core::distribution::Token;
+use specdec::proof::external::{
     ExternalChance, ExternalOptions, ExternalPrecision, ExternalRound, ExternalVerifier,
     certify_external,
 };

@@ -3,7 +3,7 @@
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use specdec::distribution::{Dist, DistError, Token};
+use specdec::core::distribution::{Dist, DistError, Token};
 
 /// The rows of an array, one distribution each.
 ///

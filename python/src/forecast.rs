@@ -7,8 +7,8 @@ use numpy::{PyArray2, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use specdec::registry::UnknownName;
-use specdec::tape::{
+use specdec::core::registry::UnknownName;
+use specdec::tapes::tape::{
     AcceptanceRule, Forecast, TAPE_FORMAT, Tape, TapeDrafter, TapeEnd, TapeHeader, TapeLine,
     TapeModel, TapeScore, TapeSequence, read_tape,
 };
@@ -109,7 +109,7 @@ fn tape(
         drafter: "model".to_owned(),
         model: None,
         length: None,
-        params: specdec::params::Params::default(),
+        params: specdec::core::params::Params::default(),
         most: None,
     }))?;
     let mut begin = 0;

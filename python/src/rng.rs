@@ -5,7 +5,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use scoped_tls_hkt::{ReborrowMut, scoped_thread_local};
 use specdec::Error;
-use specdec::exactness::external::ExternalChance;
+use specdec::proof::external::ExternalChance;
 
 use crate::distributions::value_error;
 

@@ -5,10 +5,10 @@ use std::path::Path;
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use specdec::distribution::Token;
-use specdec::draft::draft_sampling;
-use specdec::sampling::{History, Logits, Sampler};
-use specdec::tape::{Tape, TapeLine, TapeScore, TapeSequence, read_tape, score_logits};
+use specdec::core::distribution::Token;
+use specdec::core::sampling::{History, Logits, Sampler};
+use specdec::method::draft::draft_sampling;
+use specdec::tapes::tape::{Tape, TapeLine, TapeScore, TapeSequence, read_tape, score_logits};
 
 use crate::distributions::{tokens, value_error};
 

@@ -7,12 +7,12 @@ use std::rc::Rc;
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use specdec::chance::{Chance, Request, Seeded, Site};
-use specdec::distribution::{Dist, Token};
-use specdec::params::{Params, Value};
-use specdec::registry::{Entry, UnknownName, find};
-use specdec::tree::Draft;
-use specdec::verify::{BuildVerifier, VERIFIERS, Verifier};
+use specdec::core::chance::{Chance, Request, Seeded, Site};
+use specdec::core::distribution::{Dist, Token};
+use specdec::core::params::{Params, Value};
+use specdec::core::registry::{Entry, UnknownName, find};
+use specdec::core::tree::Draft;
+use specdec::method::verify::{BuildVerifier, VERIFIERS, Verifier};
 
 use crate::distributions::{Given, Rows, tokens, value_error};
 
@@ -29,7 +29,7 @@ pub(crate) enum Setting {
 #[allow(clippy::type_complexity)]
 pub(crate) fn verifiers() -> Vec<(&'static str, String, Vec<(&'static str, String)>, String, String)>
 {
-    let setting = |param: &specdec::params::Param| {
+    let setting = |param: &specdec::core::params::Param| {
         let default = param.default().map(|value| format!(", default {value}"));
         (param.key, param.allowed() + &default.unwrap_or_default())
     };

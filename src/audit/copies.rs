@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use crate::distribution::{Dist, Token};
+use crate::core::distribution::{Dist, Token};
 
 /// A completion whose probability has a smaller logarithm does not occur twice by chance: two draws
 /// are equal and that improbable with a probability below e^-40 = 4e-18.

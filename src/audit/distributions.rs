@@ -1,9 +1,9 @@
 //! The distributions at the tokens of a sequence.
 
 use crate::bugs::PositionDists;
-use crate::distribution::{Dist, Token};
-use crate::error::Error;
-use crate::tape::TokenOdds;
+use crate::core::distribution::{Dist, Token};
+use crate::core::error::Error;
+use crate::tapes::tape::TokenOdds;
 
 /// The distributions of [`PositionDists`] at consecutive positions of a sequence. Each list has one
 /// distribution for each token.

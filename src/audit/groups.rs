@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::distribution::{Dist, Token};
+use crate::core::distribution::{Dist, Token};
 
 /// A position as a learning bet sees it.
 #[derive(Debug, Clone, PartialEq)]

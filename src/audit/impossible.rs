@@ -1,7 +1,7 @@
 //! Tokens that an exact decoder cannot draw.
 
-use crate::distribution::{Dist, Token};
-use crate::sampling::Logits;
+use crate::core::distribution::{Dist, Token};
+use crate::core::sampling::Logits;
 
 /// A token of probability 0.
 #[derive(Debug, Clone, PartialEq)]

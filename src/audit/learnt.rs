@@ -9,7 +9,7 @@ use super::groups::{Grouped, PastTokens};
 use super::unknown::UnknownBug;
 use super::wealth::Wealth;
 use crate::bugs::PositionDists;
-use crate::distribution::Token;
+use crate::core::distribution::Token;
 
 /// A learning bet.
 #[derive(Debug, Clone)]

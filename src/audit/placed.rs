@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::bugs::masses::{sum, sum_of, support, zip};
 use crate::bugs::{BugDistribution, PositionMasses};
-use crate::distribution::Token;
+use crate::core::distribution::Token;
 
 /// Which tokens of a round have the bug's distribution; all others have the target's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

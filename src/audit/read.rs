@@ -4,10 +4,10 @@ use super::distributions::SequenceDists;
 use super::impossible::gap;
 use super::rounds::{ReportedRound, RoundAudit};
 use super::tokens::TokenAudit;
-use crate::distribution::{Dist, Token};
-use crate::error::Error;
-use crate::sampling::{History, Logits, Sampler, SamplingParams};
-use crate::tape::{TapeSequence, Teacher, distributions, parts};
+use crate::core::distribution::{Dist, Token};
+use crate::core::error::Error;
+use crate::core::sampling::{History, Logits, Sampler, SamplingParams};
+use crate::tapes::tape::{TapeSequence, Teacher, distributions, parts};
 
 /// The draft model of an audited decoder.
 #[derive(Debug)]

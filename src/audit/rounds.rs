@@ -8,7 +8,7 @@
 use serde::Serialize;
 
 use super::wealth::{Wealth, log_mean_exp, log10};
-use crate::tape::{AcceptanceRule, TokenOdds};
+use crate::tapes::tape::{AcceptanceRule, TokenOdds};
 
 /// A round that a decoder reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

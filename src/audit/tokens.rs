@@ -9,10 +9,10 @@ use super::placed::BugAtToken;
 use super::unknown::UNKNOWN_BUGS;
 use super::wealth::log_mean_exp;
 use crate::bugs::{PositionMasses, audited};
-use crate::chance::{Chance, Purpose, Request, Seeded, Site};
-use crate::distribution::{Dist, Token};
-use crate::error::Error;
-use crate::sampling::ForEachRow;
+use crate::core::chance::{Chance, Purpose, Request, Seeded, Site};
+use crate::core::distribution::{Dist, Token};
+use crate::core::error::Error;
+use crate::core::sampling::ForEachRow;
 
 /// An audit of sequences, one after the other: [`Self::begin`], then [`Self::read`] for each part
 /// of the sequence, then [`Self::end`].

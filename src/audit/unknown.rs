@@ -3,7 +3,7 @@
 use super::groups::{Grouped, PastTokens, grouped, ranges};
 use crate::bugs::PositionDists;
 use crate::bugs::masses::dense;
-use crate::distribution::Token;
+use crate::core::distribution::Token;
 
 /// What a learning bet looks at.
 #[derive(Debug, Clone, Copy)]

@@ -2,11 +2,11 @@
 
 use super::mutant::{CASE, Case, Mutant, RIGHT};
 use super::{BUG, Bug};
-use crate::chance::{Chance, Purpose, Site};
-use crate::distribution::Dist;
-use crate::round::Verdict;
-use crate::tree::{Draft, DraftShape};
-use crate::verify::{Rule, Traversal, Verifier};
+use crate::core::chance::{Chance, Purpose, Site};
+use crate::core::distribution::Dist;
+use crate::core::round::Verdict;
+use crate::core::tree::{Draft, DraftShape};
+use crate::method::verify::{Rule, Traversal, Verifier};
 
 /// Block verification as in its paper, with replaceable parts. As [`PLAIN_BLOCK`] it is correct: a
 /// second implementation of what traversal does on a chain.

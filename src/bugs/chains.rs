@@ -5,8 +5,8 @@ use super::rejection::{
     Loop, OtherCount, OtherInputs, PLAIN_LOOP, SAME_INPUTS, argmax_of, residual_of,
 };
 use super::{BUG, Bug, BugDistribution};
-use crate::chance::{Purpose, Site};
-use crate::distribution::Dist;
+use crate::core::chance::{Purpose, Site};
+use crate::core::distribution::Dist;
 
 pub(super) const BUGS: &[Bug] = &[
     Bug {

@@ -11,8 +11,8 @@ use std::ops::Range;
 use super::mutant::{CASE, Case, Mutant, RIGHT, RIGHT_RACE};
 use super::uniforms::{accepted_with_number_of_draft, residual_with_number_of_accept};
 use super::{BUG, Bug, BugDistribution};
-use crate::chance::{Chance, Purpose, Site};
-use crate::distribution::{Dist, Token};
+use crate::core::chance::{Chance, Purpose, Site};
+use crate::core::distribution::{Dist, Token};
 
 /// The round number of draws without a round.
 const ANY_ROUND: u64 = (1 << 63) - 1;

@@ -8,16 +8,16 @@ use super::masses::argmax;
 use super::mutant::{CASE, Case, Mutant, RIGHT, TREE_CASE, on_paper};
 use super::rejection::{OtherInputs, SAME_INPUTS};
 use super::{BUG, Bug, BugDistribution};
-use crate::chance::{Chance, Purpose, Site};
-use crate::distribution::{Dist, Token};
-use crate::draft::{DRAFTERS, Drafter, DrafterParams, MakeDrafter, Pausing, Round};
-use crate::error::Error;
+use crate::core::chance::{Chance, Purpose, Site};
+use crate::core::distribution::{Dist, Token};
+use crate::core::error::Error;
+use crate::core::params::{Params, Value};
+use crate::core::registry::find;
+use crate::core::round::RoundEvent;
+use crate::core::sampling::{History, Sampler, SamplingParams};
+use crate::core::tree::{Draft, NodeId, Origin, Row, Siblings};
+use crate::method::draft::{DRAFTERS, Drafter, DrafterParams, MakeDrafter, Pausing, Round};
 use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
-use crate::params::{Params, Value};
-use crate::registry::find;
-use crate::round::RoundEvent;
-use crate::sampling::{History, Sampler, SamplingParams};
-use crate::tree::{Draft, NodeId, Origin, Row, Siblings};
 
 /// The tokens proposed at a node, and the recorded distribution.
 pub(super) struct Forgery {

@@ -1,7 +1,7 @@
 //! The distributions at a token's position, which bugs confuse, and as dense lists, from which those
 //! of bugs are computed.
 
-use crate::distribution::Dist;
+use crate::core::distribution::Dist;
 
 /// The distributions at a position of a sequence, given the tokens before it.
 #[derive(Debug, Clone, Copy)]

@@ -30,8 +30,8 @@ pub use mutant::{Case, CaseModels, Mutant};
 pub(crate) use mutant::{PROMPT, WrapChance, straight};
 
 use self::mutant::{CASE, RIGHT, RIGHT_RACE};
-use crate::registry::UnknownName;
-use crate::verify::Verifier;
+use crate::core::registry::UnknownName;
+use crate::method::verify::Verifier;
 
 /// A known bug.
 #[derive(Debug, Clone, Copy)]

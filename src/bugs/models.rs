@@ -5,12 +5,12 @@ use std::any::Any;
 use super::mutant::{CASE, COOL, Case, Mutant, RIGHT, TREE_CASE};
 use super::rejection::{OtherInputs, SAME_INPUTS};
 use super::{BUG, Bug, BugDistribution, drafters};
-use crate::distribution::Token;
-use crate::error::Error;
-use crate::lanes::LANES;
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::lanes::LANES;
+use crate::core::sampling::{Logits, SamplingParams};
+use crate::core::tree::{Draft, MAX_NODES, Row};
 use crate::model::{Evaluation, KvCache, LanguageModel, ModelInfo, Session, Toy, Want, Work};
-use crate::sampling::{Logits, SamplingParams};
-use crate::tree::{Draft, MAX_NODES, Row};
 
 /// Modifies the rows of a pass over a draft.
 type Tamper = fn(&Draft, &mut Vec<Logits>);

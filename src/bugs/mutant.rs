@@ -12,15 +12,17 @@
 
 use std::rc::Rc;
 
-use crate::chance::Chance;
-use crate::decode::{Method, MethodSpec};
-use crate::distribution::Token;
-use crate::draft::{DrafterParams, MakeDrafter, ModelDrafter, PromptLookup, Tools, draft_sampling};
-use crate::error::Error;
+use crate::core::chance::Chance;
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::params::Params;
+use crate::core::sampling::{Sampler, SamplingParams};
+use crate::method::decode::{Method, MethodSpec};
+use crate::method::draft::{
+    DrafterParams, MakeDrafter, ModelDrafter, PromptLookup, Tools, draft_sampling,
+};
+use crate::method::verify::{Gumbel, Rejection, Rule, Verifier};
 use crate::model::{KvCache, LanguageModel, Toy, ToyPair};
-use crate::params::Params;
-use crate::sampling::{Sampler, SamplingParams};
-use crate::verify::{Gumbel, Rejection, Rule, Verifier};
 
 /// An adapter around a source of randomness.
 pub(crate) type WrapChance = for<'c> fn(&'c mut dyn Chance) -> Box<dyn Chance + 'c>;

@@ -12,8 +12,8 @@ use super::chances::Altered;
 use super::masses::support;
 use super::mutant::{Case, Mutant, RIGHT, on_paper};
 use super::{BUG, Bug, BugDistribution};
-use crate::chance::{Chance, Purpose, Site};
-use crate::distribution::{Dist, Token};
+use crate::core::chance::{Chance, Purpose, Site};
+use crate::core::distribution::{Dist, Token};
 
 /// For the enumeration: remembers which token was drawn from which distribution at a node.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! Rejection sampling with replaceable parts, from which wrong verifiers differ in one.
 
-use crate::chance::{Chance, Purpose, Site};
-use crate::distribution::{Dist, Token};
-use crate::round::Verdict;
-use crate::tree::{Draft, DraftShape, Node, NodeId};
-use crate::verify::Verifier;
+use crate::core::chance::{Chance, Purpose, Site};
+use crate::core::distribution::{Dist, Token};
+use crate::core::round::Verdict;
+use crate::core::tree::{Draft, DraftShape, Node, NodeId};
+use crate::method::verify::Verifier;
 
 /// Recursive rejection sampling with replaceable parts. As [`PLAIN_LOOP`] it is correct, so a
 /// mutant is refuted because of its one change.

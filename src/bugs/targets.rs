@@ -5,8 +5,8 @@ use super::masses::{argmax, one_hot};
 use super::mutant::{CASE, COOL, Case, Mutant, RIGHT, TOP_2};
 use super::rejection::{OtherInputs, SAME_INPUTS, argmax_of};
 use super::{BUG, Bug, BugDistribution};
-use crate::distribution::Dist;
-use crate::sampling::SamplingParams;
+use crate::core::distribution::Dist;
+use crate::core::sampling::SamplingParams;
 
 pub(super) const BUGS: &[Bug] = &[
     Bug {

@@ -5,9 +5,9 @@ use super::masses::{argmax, normalised, one_hot, support, zip};
 use super::mutant::{CASE, Case, Mutant, RIGHT, TOP_2, TREE_CASE, on_paper};
 use super::rejection::{Loop, OtherInputs, PLAIN_LOOP, Redraws, SAME_INPUTS, argmax_of};
 use super::{BUG, Bug, BugDistribution, drafters};
-use crate::distribution::{Dist, Token};
-use crate::tree::{Draft, Origin};
-use crate::verify::{Rule, Typical, Verifier};
+use crate::core::distribution::{Dist, Token};
+use crate::core::tree::{Draft, Origin};
+use crate::method::verify::{Rule, Typical, Verifier};
 
 /// The probabilities rounded to two decimals.
 fn rounded(dist: &Dist) -> Dist {

@@ -3,9 +3,9 @@
 use super::drafters::{Draw, drawn_once, forger};
 use super::mutant::{CASE, Case, CaseModels, DraftOf, Mutant, RIGHT};
 use super::{BUG, Bug};
-use crate::distribution::{Dist, Token};
-use crate::draft::MakeDrafter;
-use crate::error::Error;
+use crate::core::distribution::{Dist, Token};
+use crate::core::error::Error;
+use crate::method::draft::MakeDrafter;
 use crate::model::{LanguageModel, Role, SharedVocabulary, Toy, ToyPair, TranslatedModel};
 
 /// The draft's id by the target's id, for the shared tokens a, b and c. In the last place, "ca",

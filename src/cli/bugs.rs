@@ -5,9 +5,9 @@ use std::panic;
 use std::sync::Once;
 use std::thread;
 
-use crate::experiment::Build;
-use crate::input::READS_DAMAGED;
-use crate::terminal;
+use crate::io::input::READS_DAMAGED;
+use crate::io::terminal;
+use crate::run::experiment::Build;
 
 /// Installs a panic hook that prints one sentence asking for a bug report, followed by a backtrace
 /// only if `RUST_BACKTRACE` requests it. Only the first panic is printed. Threads that read

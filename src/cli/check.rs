@@ -12,14 +12,14 @@ use super::options::{ModelArgs, count};
 use super::output::{self, shown};
 use super::sampling::SamplingArgs;
 use super::some_prompts::SomePrompts;
-use crate::check::{CheckOutcome, CheckSetup, check};
-use crate::decode::MethodSpec;
-use crate::distribution::Token;
-use crate::lanes::IsaKind;
-use crate::machine::{Machine, MachineClock};
+use crate::core::distribution::Token;
+use crate::core::lanes::IsaKind;
+use crate::engine::pool::Pool;
+use crate::io::shown::count as counted;
+use crate::measure::machine::{Machine, MachineClock};
+use crate::method::decode::MethodSpec;
 use crate::model::LanguageModel;
-use crate::pool::Pool;
-use crate::shown::count as counted;
+use crate::run::check::{CheckOutcome, CheckSetup, check};
 
 /// Options of `specdec check`.
 #[derive(Debug, Args)]

@@ -7,12 +7,12 @@ use clap::Args;
 use serde::Serialize;
 
 use super::output;
-use crate::compare::{ComparedCell, ComparedRow, Comparison, compare};
-use crate::output::write_whole;
-use crate::plot::broken;
-use crate::shown;
-use crate::statistics::{ContrastFinding, LEVEL, Measure};
-use crate::terminal;
+use crate::io::output::write_whole;
+use crate::io::shown;
+use crate::io::terminal;
+use crate::measure::plot::broken;
+use crate::measure::statistics::{ContrastFinding, LEVEL, Measure};
+use crate::run::compare::{ComparedCell, ComparedRow, Comparison, compare};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

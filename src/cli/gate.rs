@@ -6,9 +6,9 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use super::output;
-use crate::gate::{GateFinding, GateLimits, GateVerdict, gate};
-use crate::output::write_whole;
-use crate::shown;
+use crate::io::output::write_whole;
+use crate::io::shown;
+use crate::tapes::gate::{GateFinding, GateLimits, GateVerdict, gate};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

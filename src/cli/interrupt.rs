@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::terminal;
+use crate::io::terminal;
 
 /// The exit code of a run stopped by Ctrl-C: 128 plus the number of the signal.
 pub(super) const ENDED: u8 = 130;

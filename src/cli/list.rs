@@ -6,17 +6,17 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use super::output;
-use crate::decode::{Certified, certified};
-use crate::decode::{STRATEGIES, Strategy};
-use crate::draft::DRAFTERS;
-use crate::length::LENGTHS;
+use crate::core::params::{Param, Params, Value};
+use crate::core::registry::{Class, Entry, class_with_word, promise};
+use crate::core::sampling::PROCESSORS;
+use crate::core::tree::{DraftShape, Siblings};
+use crate::method::decode::{Certified, certified};
+use crate::method::decode::{STRATEGIES, Strategy};
+use crate::method::draft::DRAFTERS;
+use crate::method::length::LENGTHS;
+use crate::method::verify::{BuildVerifier, VERIFIERS};
 use crate::model::zoo::{OTHER_VOCABULARIES, TOYS};
-use crate::params::{Param, Params, Value};
-use crate::registry::{Class, Entry, class_with_word, promise};
-use crate::sampling::PROCESSORS;
-use crate::simulation::{PolicyEntry, policies};
-use crate::tree::{DraftShape, Siblings};
-use crate::verify::{BuildVerifier, VERIFIERS};
+use crate::tapes::simulation::{PolicyEntry, policies};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -6,9 +6,9 @@ use anyhow::bail;
 
 use super::output;
 use super::run::PackingArgs;
-use crate::experiment::{Merged, merge};
-use crate::shown;
-use crate::terminal;
+use crate::io::shown;
+use crate::io::terminal;
+use crate::run::experiment::{Merged, merge};
 
 /// How many of the things that are left out an error names.
 const NAMED: usize = 8;

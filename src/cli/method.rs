@@ -5,8 +5,8 @@ use clap::Args;
 
 use super::options::count;
 use super::sampling::SamplingArgs;
-use crate::decode::{MethodSpec, PLAIN, find_param};
-use crate::params::{Params, Value};
+use crate::core::params::{Params, Value};
+use crate::method::decode::{MethodSpec, PLAIN, find_param};
 
 /// How tokens are proposed and verified.
 #[derive(Debug, Args)]

@@ -42,8 +42,8 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use self::bugs::report_bugs;
 use self::interrupt::Interrupted;
-use crate::model::{RENDER_CHAT, render_by};
-use crate::terminal;
+use crate::checkpoint::{RENDER_CHAT, render_by};
+use crate::io::terminal;
 
 /// Research harness for speculative decoding: is a method exact, and is it faster on this
 /// machine?

@@ -8,8 +8,8 @@ use clap::Args;
 
 use super::options::WrittenPair;
 use super::output;
-use crate::experiment::Experiment;
-use crate::output::{cannot_write, write_whole};
+use crate::io::output::{cannot_write, write_whole};
+use crate::run::experiment::Experiment;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

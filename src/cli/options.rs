@@ -8,14 +8,12 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use crate::distribution::Token;
-use crate::input::{read_any_text, read_text_from};
-use crate::model::{
-    CacheDtype, ChatDate, ChatMessage, Codec, Conversation, Dtype, Engine, Role, Settings,
-    Vocabulary,
-};
-use crate::params::Value;
-use crate::terminal;
+use crate::core::distribution::Token;
+use crate::core::params::Value;
+use crate::engine::{Dtype, Engine, Settings};
+use crate::io::input::{read_any_text, read_text_from};
+use crate::io::terminal;
+use crate::model::{CacheDtype, ChatDate, ChatMessage, Codec, Conversation, Role, Vocabulary};
 
 /// Parses a count. Replaces clap's message, which only says that a digit is invalid.
 pub(super) fn count(text: &str) -> Result<usize, String> {

@@ -1,5 +1,5 @@
 //! Writes to standard output; a failed write is an error, never a panic. Messages while the
-//! program works go to standard error through [`crate::terminal`].
+//! program works go to standard error through [`crate::io::terminal`].
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::shown;
+use crate::io::shown;
 
 /// Whether standard output is a terminal.
 pub(super) fn on_terminal() -> bool {

@@ -4,7 +4,7 @@ use std::io;
 use std::process::{ExitCode, exit};
 use std::thread::{Builder, sleep};
 
-use crate::model::{RENDER_LATE, RENDER_MEMORY, RENDER_TIME, render_chat};
+use crate::checkpoint::{RENDER_LATE, RENDER_MEMORY, RENDER_TIME, render_chat};
 
 /// Renders the conversation on standard input.
 pub(super) fn run() -> ExitCode {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 
 use super::output;
-use crate::recording::MODEL;
-use crate::report::FolderCheck;
-use crate::{shown, terminal};
+use crate::io::{shown, terminal};
+use crate::run::report::FolderCheck;
+use crate::tapes::recording::MODEL;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -50,29 +50,29 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     if args.check {
         return check(&args.folder);
     }
-    let brief = crate::report::report(&args.folder)?;
+    let brief = crate::run::report::report(&args.folder)?;
     terminal::say(brief.text(terminal::width().min(terminal::COLUMNS)).trim_end());
     if args.spec_bench {
-        let folder = crate::report::write_spec_bench(&args.folder)?;
+        let folder = crate::run::report::write_spec_bench(&args.folder)?;
         terminal::say(format_args!("rows of Spec-Bench: {}", folder.display()));
     }
     if args.by_category {
-        let folder = crate::report::write_by_category(&args.folder)?;
+        let folder = crate::run::report::write_by_category(&args.folder)?;
         terminal::say(format_args!("acceptance by category: {}", folder.display()));
     }
     if let Some(drafter) = &args.costs {
-        let costs = crate::forecasting::write_costs(&args.folder, drafter)?;
+        let costs = crate::tapes::forecasting::write_costs(&args.folder, drafter)?;
         terminal::say(format_args!("costs of passes: {}", costs.display()));
     }
     if args.pack {
-        crate::experiment::pack_run(&args.folder)?;
+        crate::run::experiment::pack_run(&args.folder)?;
     }
     output::line(args.folder.join("report.md").display())
 }
 
 /// Prints what is not as it was written.
 fn check(folder: &Path) -> anyhow::Result<()> {
-    let FolderCheck { blocks, files, wrong } = crate::report::check(folder)?;
+    let FolderCheck { blocks, files, wrong } = crate::run::report::check(folder)?;
     output::write(&wrong.iter().map(|what| shown::line(what) + "\n").collect::<String>())?;
     if !wrong.is_empty() {
         bail!("{}: {} found", folder.display(), shown::count(wrong.len(), "difference"));

@@ -12,15 +12,16 @@ use super::interrupt::{Interrupted, Interrupts, RunStage};
 use super::options::word;
 use super::output;
 use super::source::{OverrideArgs, Ready, prepare};
-use crate::cluster::shard_of_task;
-use crate::experiment::{
+use crate::core::registry::class_with_word;
+use crate::io::shown::{self, count};
+use crate::io::terminal;
+use crate::model::Codec;
+use crate::run::cluster::shard_of_task;
+use crate::run::experiment::{
     ClockKind, Ended, Frozen, PACK_ABOVE, PlannedModel, Resume, Setup, Shard, describe, pass_time,
     run_shard,
 };
-use crate::model::Codec;
-use crate::registry::class_with_word;
-use crate::shown::{self, count};
-use crate::{report, terminal};
+use crate::run::report;
 
 /// The maximum number of prompts that `run` names in a sentence about how they were chosen.
 const LISTED: usize = 12;
@@ -236,12 +237,12 @@ pub(super) fn measured(args: &RunArgs) -> Result<PathBuf> {
     };
     let interrupts = Interrupts::listen()?;
     let folder = prepared(args, &interrupts, |setup| {
-        Ok(Some(crate::experiment::run(setup, &args.out, &resume)?))
+        Ok(Some(crate::run::experiment::run(setup, &args.out, &resume)?))
     })?;
     let folder = folder.context("nothing was run")?;
     interrupts.enter(RunStage::Reporting);
     let brief = report::report(&folder)?;
-    crate::experiment::finish(&folder)?;
+    crate::run::experiment::finish(&folder)?;
     terminal::say(brief.text(terminal::width().min(terminal::COLUMNS)).trim_end());
     Ok(folder)
 }
@@ -251,7 +252,7 @@ fn part(args: &RunArgs, shard: Shard) -> Result<Option<PathBuf>> {
     let interrupts = Interrupts::listen()?;
     let folder = prepared(args, &interrupts, |setup| run_shard(setup, &args.out, shard))?;
     match &folder {
-        Some(folder) => crate::experiment::finish(folder)?,
+        Some(folder) => crate::run::experiment::finish(folder)?,
         None => terminal::say(format_args!("{shard}: no block is left to run")),
     }
     Ok(folder)

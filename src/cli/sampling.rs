@@ -2,9 +2,9 @@
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 
-use crate::draft::DRAFT_SAMPLING;
-use crate::params::{BadParam, Param, Params, Value};
-use crate::sampling::{PROCESSORS, SamplingParams};
+use crate::core::params::{BadParam, Param, Params, Value};
+use crate::core::sampling::{PROCESSORS, SamplingParams};
+use crate::method::draft::DRAFT_SAMPLING;
 
 const HEADING: &str = "Sampling (applied in this order)";
 

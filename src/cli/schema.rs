@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::output;
-use crate::experiment::reference::{page, schema};
+use crate::run::experiment::reference::{page, schema};
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

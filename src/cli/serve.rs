@@ -12,8 +12,8 @@ use super::models::{open_pair, say_note};
 use super::options::{ModelArgs, count, named};
 use super::sampling::SamplingArgs;
 use crate::bugs::{Bug, wrong_method};
+use crate::io::terminal;
 use crate::serve::{LogprobsMode, MUTANT_HEADER, ServeLimits, ServeSettings, ServedPair, serve};
-use crate::terminal;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -6,12 +6,13 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::options::count;
-use crate::distribution::Token;
-use crate::model::{Catalog, Conversation, LanguageModel, Loaded};
-use crate::pair::Pair;
-use crate::prompt::{self, Question};
-use crate::recording::TapePrompt;
-use crate::shown;
+use crate::checkpoint::Catalog;
+use crate::checkpoint::pair::Pair;
+use crate::core::distribution::Token;
+use crate::io::shown;
+use crate::model::{Conversation, LanguageModel, Loaded};
+use crate::run::prompt::{self, Question};
+use crate::tapes::recording::TapePrompt;
 
 /// Prompts that are used unless others are named: they ship with the program.
 pub(super) const SHIPPED: [&str; 3] = ["code", "docs", "edits"];

@@ -7,15 +7,16 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::models::{say_note, start_threads};
-use crate::draft::Texts;
-use crate::experiment::{Experiment, Frozen, Material, Spec, freeze};
-use crate::input::read_text;
-use crate::model::{Catalog, LanguageModel, Role};
-use crate::pair::Pair;
-use crate::params::Value;
-use crate::prompt::{self, PromptTemplate, Question};
-use crate::recording::{Recording, TapePrompt};
-use crate::sampling::SamplingParams;
+use crate::checkpoint::Catalog;
+use crate::checkpoint::pair::Pair;
+use crate::core::params::Value;
+use crate::core::sampling::SamplingParams;
+use crate::io::input::read_text;
+use crate::method::draft::Texts;
+use crate::model::{LanguageModel, Role};
+use crate::run::experiment::{Experiment, Frozen, Material, Spec, freeze};
+use crate::run::prompt::{self, PromptTemplate, Question};
+use crate::tapes::recording::{Recording, TapePrompt};
 
 /// Prompts per category and maximum tokens per prompt with `--quick`.
 const QUICK: (usize, usize) = (1, 16);

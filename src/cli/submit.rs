@@ -8,9 +8,9 @@ use clap::{ArgGroup, Args};
 use super::options::word;
 use super::output;
 use super::run::SourceArgs;
-use crate::cluster::{ClusterEngine, ClusterJob, KubernetesSettings};
-use crate::experiment::{MOST_SHARDS, shards_folder};
-use crate::terminal;
+use crate::io::terminal;
+use crate::run::cluster::{ClusterEngine, ClusterJob, KubernetesSettings};
+use crate::run::experiment::{MOST_SHARDS, shards_folder};
 
 #[derive(Debug, Args)]
 #[command(

@@ -15,18 +15,18 @@ use super::run::{self, RunArgs};
 use super::sampling::SamplingArgs;
 use super::some_prompts::SHIPPED;
 use super::source::{OverrideArgs, Ready, prepare};
-use crate::bench::{CostPlaces, cost_rows};
-use crate::draft::Tools;
-use crate::forecasting::{
+use crate::core::params::{Params, Value};
+use crate::io::output::{cannot_write, write_whole};
+use crate::io::terminal;
+use crate::measure::bench::{CostPlaces, cost_rows};
+use crate::measure::machine::MachineClock;
+use crate::method::draft::Tools;
+use crate::run::report::{self, Run};
+use crate::tapes::forecasting::{
     CostSetting, CostTable, Costed, ForecastCell, ForecastGap, forecast_cells, gaps, write_costs,
 };
-use crate::machine::MachineClock;
-use crate::output::{cannot_write, write_whole};
-use crate::params::{Params, Value};
-use crate::recording::{MODEL, Recording, Scoring, canonical};
-use crate::report::{self, Run};
-use crate::tape::{AcceptanceRule, Tape, TapeDrafter, TapeModel};
-use crate::terminal;
+use crate::tapes::recording::{MODEL, Recording, Scoring, canonical};
+use crate::tapes::tape::{AcceptanceRule, Tape, TapeDrafter, TapeModel};
 
 /// Number of configurations that are measured.
 const MEASURED: usize = 3;
@@ -183,7 +183,7 @@ impl TuneArgs {
             let drafter = name.to_owned();
             canonical(TapeDrafter { drafter, params, most, ..TapeDrafter::default() })
         };
-        let most = Some(crate::forecasting::MAX_K);
+        let most = Some(crate::tapes::forecasting::MAX_K);
         let mut all = vec![
             drafter("prompt_lookup", Params::default(), most)?,
             drafter("suffix_automaton", Params::default(), most)?,
@@ -212,7 +212,8 @@ impl TuneArgs {
         });
         let mut contexts = ends.collect::<Vec<_>>();
         contexts.sort_unstable();
-        let room = target.info().context_length.saturating_sub(crate::bench::MOST_ROWS + 1);
+        let room =
+            target.info().context_length.saturating_sub(crate::measure::bench::MOST_ROWS + 1);
         let picked = [0, contexts.len() / 2, contexts.len() - 1].map(|at| contexts[at].min(room));
         let mut contexts = picked.map(|context| context.max(1)).to_vec();
         contexts.dedup();

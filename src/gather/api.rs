@@ -4,10 +4,10 @@ use anyhow::Result;
 use serde_json::Value;
 
 use super::http::HttpServer;
-use crate::distribution::Token;
-use crate::recording::TapePrompt;
-use crate::sampling::SamplingParams;
-use crate::tape::TapeEnd;
+use crate::core::distribution::Token;
+use crate::core::sampling::SamplingParams;
+use crate::tapes::recording::TapePrompt;
+use crate::tapes::tape::TapeEnd;
 
 /// A completion to request.
 #[derive(Debug, Clone, Copy)]

@@ -84,7 +84,7 @@ impl HttpServer {
         let answer = self.post(path, body)?;
         read(&answer).map_err(|error| {
             let text = answer.to_string().chars().take(200).collect::<String>();
-            anyhow!("{error:#}; the answer begins with {}", crate::shown::line(&text))
+            anyhow!("{error:#}; the answer begins with {}", crate::io::shown::line(&text))
         })
     }
 
@@ -113,7 +113,7 @@ impl HttpServer {
             let event = serde_json::from_str::<Value>(data);
             let event = event.map_err(|error| anyhow!("an event is not JSON: {error}"))?;
             if let Some(error) = event.get("error") {
-                bail!("it sends an error: {}", crate::shown::line(&error.to_string()));
+                bail!("it sends an error: {}", crate::io::shown::line(&error.to_string()));
             }
             see(event)?;
         }
@@ -145,7 +145,7 @@ impl HttpServer {
         let wait = wait.and_then(|wait| wait.to_str().ok()?.parse().ok()).map(Duration::from_secs);
         let may_pass = status.is_server_error() || status.as_u16() == 429;
         let said = read(response).unwrap_or_default().chars().take(400).collect::<String>();
-        let why = anyhow!("it answers with status {status}: {}", crate::shown::line(&said));
+        let why = anyhow!("it answers with status {status}: {}", crate::io::shown::line(&said));
         Err(NoAnswer { why, again: may_pass.then_some(wait) })
     }
 }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-use crate::error::Error;
-use crate::output::open_in_place;
-use crate::recording::SequenceLine;
-use crate::sampling::SamplingParams;
+use crate::core::error::Error;
+use crate::core::sampling::SamplingParams;
+use crate::io::output::open_in_place;
+use crate::tapes::recording::SequenceLine;
 
 /// The file, open for appending.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use super::api::{
     logprob, numbers,
 };
 use super::http::HttpServer;
-use crate::distribution::Token;
-use crate::tape::TapeEnd;
+use crate::core::distribution::Token;
+use crate::tapes::tape::TapeEnd;
 
 pub(super) const API: ServerApi = ServerApi {
     name: "llama_cpp",

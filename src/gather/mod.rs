@@ -27,9 +27,9 @@ use self::keep::KeptSequences;
 use self::rate::RateGate;
 pub use self::scoring::{ScoringServer, ScoringSettings};
 pub use self::timing::{BenchedServer, ServerBench, ServerTimes};
-use crate::recording::{SequenceLine, TapePrompt};
-use crate::sampling::SamplingParams;
-use crate::terminal::Progress;
+use crate::core::sampling::SamplingParams;
+use crate::io::terminal::Progress;
+use crate::tapes::recording::{SequenceLine, TapePrompt};
 
 /// The protocols of servers: each is one file and one line here.
 pub const SERVER_APIS: [ServerApi; 4] = [vllm::API, sglang::API, llama_cpp::API, openai::API];
@@ -101,7 +101,8 @@ impl Gathering<'_> {
             for answer in answers.into_iter().chain(from_fn(ask)) {
                 let line = answer.inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
                 kept.append(&line).inspect_err(|_| failed.store(true, Ordering::Relaxed))?;
-                progress.advance(&crate::shown::line(line.prompt.as_deref().unwrap_or_default()));
+                progress
+                    .advance(&crate::io::shown::line(line.prompt.as_deref().unwrap_or_default()));
             }
             Ok(())
         })

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::api::{CompletionRequest, LogprobsApi, ServerApi, ServerCompletion, end, numbers};
 use super::http::HttpServer;
 use super::vllm;
-use crate::distribution::Token;
+use crate::core::distribution::Token;
 
 pub(super) const API: ServerApi = ServerApi {
     name: "openai",

@@ -8,10 +8,10 @@ use anyhow::{Context, Result, anyhow, bail};
 use super::api::{LogprobsRequest, NamedServer, ServerApi, TopLogprobs};
 use super::http::HttpServer;
 use super::rate::RateGate;
-use crate::distribution::Token;
-use crate::error::Error;
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::sampling::{Logits, SamplingParams};
 use crate::model::{CacheDtype, Evaluation, LanguageModel, ModelInfo, Session, Work};
-use crate::sampling::{Logits, SamplingParams};
 
 /// How to score sequences by a server.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use super::api::{
     logprob, numbers,
 };
 use super::http::HttpServer;
-use crate::distribution::Token;
+use crate::core::distribution::Token;
 
 pub(super) const API: ServerApi = ServerApi {
     name: "sglang",

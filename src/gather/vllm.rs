@@ -8,8 +8,8 @@ use super::api::{
     numbers,
 };
 use super::http::HttpServer;
-use crate::distribution::Token;
-use crate::sampling::SamplingParams;
+use crate::core::distribution::Token;
+use crate::core::sampling::SamplingParams;
 
 pub(super) const API: ServerApi = ServerApi {
     name: "vllm",

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::registry::named;
+use crate::core::registry::named;
 
 /// How the KV cache stores numbers. With another type than f32, a model has other logits: it is
 /// another model. Which pass computes a token still changes no bit.

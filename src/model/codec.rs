@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::LanguageModel;
 use super::conversation::Conversation;
-use crate::distribution::Token;
-use crate::error::Error;
+use crate::core::distribution::Token;
+use crate::core::error::Error;
 
 /// What a token stands for, independent of its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub trait Codec: std::fmt::Debug + Send + Sync {
     /// at least one. An empty text becomes the beginning-of-text token.
     ///
     /// No string in the text becomes a control token, in particular none that ends a
-    /// text, unless [`Settings::special_tokens`](super::Settings::special_tokens) is
+    /// text, unless [`Settings::special_tokens`](crate::engine::Settings::special_tokens) is
     /// set.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ pub trait Codec: std::fmt::Debug + Send + Sync {
     /// model's answer begins. The template says which tokens begin the text.
     ///
     /// The control tokens are the template's: no string in the messages becomes one, unless
-    /// [`Settings::special_tokens`](super::Settings::special_tokens) is set.
+    /// [`Settings::special_tokens`](crate::engine::Settings::special_tokens) is set.
     ///
     /// # Errors
     /// If the model has no template, or it refuses the conversation.

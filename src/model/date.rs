@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::error::Error;
+use crate::core::error::Error;
 
 const MONTHS: [&str; 12] = [
     "January",

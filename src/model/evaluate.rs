@@ -2,8 +2,8 @@
 
 use super::{Evaluation, Work};
 use super::{KvCache, Session, Step};
-use crate::error::Error;
-use crate::sampling::Logits;
+use crate::core::error::Error;
+use crate::core::sampling::Logits;
 
 impl Session {
     /// Evaluates sequences one after the other: `run` computes the rows of a step

@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::ops::Range;
 
-use crate::distribution::Token;
-use crate::error::Error;
+use crate::core::distribution::Token;
+use crate::core::error::Error;
 
 /// The engine's side of a session: rows of keys and values, by slot.
 pub trait KvCache: std::fmt::Debug {

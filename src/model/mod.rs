@@ -1,108 +1,37 @@
 //! Language models: one trait, the sequences that models work on, and the
 //! implementations. This is the only module of the project that names candle.
 
-#[cfg(feature = "engine")]
-mod alphabet;
-#[cfg(feature = "engine")]
-mod blocks;
 mod cache_dtype;
-#[cfg(feature = "candle")]
-mod candle;
-#[cfg(feature = "harness")]
-mod catalog;
-#[cfg(feature = "engine")]
-mod chat;
-#[cfg(feature = "engine")]
-mod checkpoint;
 mod codec;
-mod conversation;
-mod date;
-#[cfg(feature = "engine")]
-mod decoder;
-#[cfg(feature = "engine")]
-mod device;
+pub(crate) mod conversation;
+pub(crate) mod date;
 mod evaluate;
-#[cfg(feature = "engine")]
-mod families;
-#[cfg(feature = "engine")]
-mod files;
-#[cfg(feature = "engine")]
-mod ggml_vocabulary;
-#[cfg(feature = "engine")]
-pub mod gguf;
-#[cfg(feature = "engine")]
-mod gguf_model;
-#[cfg(feature = "engine")]
-mod hf;
-#[cfg(feature = "harness")]
-mod hub;
 mod kv_cache;
-#[cfg(feature = "engine")]
-mod layout;
-#[cfg(feature = "engine")]
-mod load;
-#[cfg(feature = "engine")]
-mod native;
-#[cfg(feature = "engine")]
-mod options;
 #[cfg(feature = "harness")]
 mod prefilled;
 mod random_toy;
 mod session;
+pub(crate) mod toy;
 #[cfg(feature = "engine")]
-mod shapes;
-#[cfg(feature = "harness")]
-mod summary;
-#[cfg(feature = "engine")]
-mod threads;
-mod toy;
-#[cfg(feature = "engine")]
-mod uncached;
+pub(crate) mod uncached;
 mod vocabulary;
 pub mod zoo;
 
 pub use cache_dtype::CacheDtype;
-#[cfg(feature = "harness")]
-pub use catalog::{Catalog, KnownModel};
-#[cfg(feature = "engine")]
-pub use chat::{
-    ChatTemplate, ChatText, RENDER_CHAT, RENDER_LATE, RENDER_MEMORY, RENDER_TIME, render_by,
-    render_chat,
-};
 pub use codec::{Codec, Letters, Loaded, Spelling, Words};
 pub use conversation::{ChatMessage, Conversation, read_tools};
 pub use date::ChatDate;
-#[cfg(feature = "engine")]
-pub use ggml_vocabulary::GgmlVocabulary;
-#[cfg(feature = "harness")]
-pub use hub::{HubCache, HubName};
 pub use kv_cache::KvCache;
-#[cfg(feature = "engine")]
-pub use load::load;
-#[cfg(feature = "harness")]
-pub use load::summarise;
-#[cfg(feature = "engine")]
-pub use native::PackedMatrix;
-#[cfg(feature = "harness")]
-pub(crate) use native::large_pages;
-#[cfg(feature = "engine")]
-pub use options::{Dtype, Engine, Settings, Source};
 #[cfg(feature = "harness")]
 pub use prefilled::Prefilled;
 pub use session::{Feed, Session, Step};
-#[cfg(feature = "engine")]
-pub use shapes::{ModelShape, SHAPES, SMALL_PAIR};
-#[cfg(feature = "harness")]
-pub use summary::ModelSummary;
-#[cfg(feature = "engine")]
-pub use threads::{Threads, set_threads};
 pub use toy::{Toy, ToyPair, hex};
 pub use vocabulary::{SharedVocabulary, TranslatedModel, Vocabulary, check_pair};
 
-use crate::distribution::Token;
-use crate::error::Error;
-use crate::sampling::{ForEachRow, Logits};
-use crate::tree::{Draft, Row};
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::sampling::{ForEachRow, Logits};
+use crate::core::tree::{Draft, Row};
 
 /// The role of a model; a toy pair contains both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

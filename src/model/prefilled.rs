@@ -4,11 +4,11 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::time::Duration;
 
 use super::{Evaluation, LanguageModel, ModelInfo, Session, Want, Work, evaluate_one};
-use crate::clock::{Clock, Who};
-use crate::distribution::Token;
-use crate::error::Error;
-use crate::sampling::ForEachRow;
-use crate::tree::Draft;
+use crate::core::clock::{Clock, Who};
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::sampling::ForEachRow;
+use crate::core::tree::Draft;
 
 /// A model that computes a prefix when its first session is opened, and gives every
 /// session a copy of the result, or a share in it. Its sessions behave like those of the model itself, but

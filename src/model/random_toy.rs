@@ -8,7 +8,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 
 use super::ToyPair;
 use super::toy::{contexts, key};
-use crate::distribution::Token;
+use crate::core::distribution::Token;
 
 /// The seed of all pairs.
 const SEED: u64 = 2026;

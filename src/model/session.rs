@@ -10,9 +10,9 @@
 //! the draft sits in slot `context.len() + i`, wherever in the tree it is.
 
 use super::{KvCache, Work};
-use crate::distribution::Token;
-use crate::error::Error;
-use crate::tree::{Draft, NodeId};
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::tree::{Draft, NodeId};
 
 /// Slots that a session expects for the nodes of a tree off its deepest path.
 const OFF_PATH: usize = 64;

@@ -15,10 +15,10 @@ use super::{
     CacheDtype, Codec, Evaluation, KvCache, LanguageModel, Letters, ModelInfo, Role, Session, Step,
     Vocabulary, Words, Work,
 };
-use crate::distribution::{Dist, Token};
-use crate::error::Error;
-use crate::sampling::Logits;
-use crate::tree::MAX_NODES;
+use crate::core::distribution::{Dist, Token};
+use crate::core::error::Error;
+use crate::core::sampling::Logits;
+use crate::core::tree::MAX_NODES;
 
 /// Positions of a toy: far more than any test needs.
 const CONTEXT_LENGTH: usize = 1024;

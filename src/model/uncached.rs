@@ -4,14 +4,14 @@ use std::any::Any;
 
 use super::{Evaluation, LanguageModel, ModelInfo, Want, Work, evaluate_one};
 use super::{KvCache, Session};
-use crate::error::Error;
-use crate::sampling::ForEachRow;
-use crate::tree::MAX_NODES;
+use crate::core::error::Error;
+use crate::core::sampling::ForEachRow;
+use crate::core::tree::MAX_NODES;
 
 /// A model that computes the whole text again in every pass. On a row-invariant engine its
 /// logits have the bits of the model itself; only time and memory differ.
 #[derive(Debug)]
-pub(super) struct Uncached(pub(super) Box<dyn LanguageModel>);
+pub(crate) struct Uncached(pub(crate) Box<dyn LanguageModel>);
 
 impl LanguageModel for Uncached {
     fn info(&self) -> &ModelInfo {

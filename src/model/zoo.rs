@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 pub use super::random_toy::random;
 use super::toy::{contexts, key};
 use super::{ToyPair, Words};
-use crate::distribution::Token;
-use crate::error::Error;
-use crate::registry::UnknownName;
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::registry::UnknownName;
 
 /// A built-in toy pair.
 #[derive(Debug, Clone, Copy)]

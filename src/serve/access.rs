@@ -80,7 +80,7 @@ fn host_of(authority: &[u8]) -> Option<String> {
 }
 
 fn refusal(header: &str, value: &[u8], allowed: &str) -> ApiError {
-    let value = crate::shown::line(&String::from_utf8_lossy(value));
+    let value = crate::io::shown::line(&String::from_utf8_lossy(value));
     let message = format!(
         "the header {header} is {value}: allowed are {allowed}, localhost, and the names that the \
          server was started with (--allow-host NAME)"
@@ -95,7 +95,7 @@ pub(super) fn check_type(headers: &HeaderMap) -> Result<(), ApiError> {
     if kind.eq_ignore_ascii_case(b"application/json") {
         return Ok(());
     }
-    let sent = crate::shown::line(&String::from_utf8_lossy(sent));
+    let sent = crate::io::shown::line(&String::from_utf8_lossy(sent));
     let message = format!("the header Content-Type is \"{sent}\": allowed is application/json");
     Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, message))
 }

@@ -4,7 +4,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use crate::error::Error;
+use crate::core::error::Error;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ApiError {

@@ -7,7 +7,7 @@ use super::api_error::ApiError;
 use super::fields::{Fields, refused};
 use super::job::SentPrompt;
 use super::response::{ClientRequest, RequestKind};
-use crate::distribution::Token;
+use crate::core::distribution::Token;
 
 /// The number of tokens of a completion without `max_tokens`, as in the protocol.
 const MAX_TOKENS: usize = 16;

@@ -4,14 +4,14 @@ use super::ServeSettings;
 use super::logprobs::TokenSpellings;
 use super::meters::Meters;
 use crate::bugs::Mutant;
-use crate::chance::{Chance, Seeded};
-use crate::decode::{Method, MethodSpec};
-use crate::draft::{Texts, Tools};
-use crate::error::Error;
-use crate::input::read_text;
+use crate::checkpoint::pair::Pair;
+use crate::core::chance::{Chance, Seeded};
+use crate::core::error::Error;
+use crate::core::sampling::SamplingParams;
+use crate::io::input::read_text;
+use crate::method::decode::{Method, MethodSpec};
+use crate::method::draft::{Texts, Tools};
 use crate::model::{Codec, LanguageModel, ModelInfo};
-use crate::pair::Pair;
-use crate::sampling::SamplingParams;
 
 /// What is served.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 use super::ServeLimits;
 use super::api_error::ApiError;
 use super::job::CompletionOptions;
-use crate::params::Value as Setting;
-use crate::sampling::{PROCESSORS, SamplingParams};
+use crate::core::params::Value as Setting;
+use crate::core::sampling::{PROCESSORS, SamplingParams};
 
 /// The fields that have not been taken yet.
 #[derive(Debug)]
@@ -162,7 +162,7 @@ impl Fields {
 
 /// A field has a value that it cannot have.
 pub(super) fn refused(name: &str, value: &Value, allowed: &str) -> ApiError {
-    let value = crate::shown::line(&value.to_string());
+    let value = crate::io::shown::line(&value.to_string());
     let value = value.chars().take(80).collect::<String>();
     ApiError::bad(format!("\"{name}\" is {value}: allowed is {allowed}"))
 }

@@ -6,10 +6,10 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::api_error::ApiError;
 use super::speculation::Speculation;
-use crate::decode::StopReason;
-use crate::distribution::Token;
+use crate::core::distribution::Token;
+use crate::core::sampling::SamplingParams;
+use crate::method::decode::StopReason;
 use crate::model::ChatMessage;
-use crate::sampling::SamplingParams;
 
 #[derive(Debug, Clone)]
 pub(super) enum SentPrompt {

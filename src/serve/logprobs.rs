@@ -1,10 +1,10 @@
 //! The bytes and names of tokens, and their log-probabilities in a row.
 
 use super::job::{NamedLogprob, TokenLogprobs};
-use crate::distribution::{Dist, Token};
-use crate::error::Error;
+use crate::core::distribution::{Dist, Token};
+use crate::core::error::Error;
+use crate::core::sampling::{Logits, log_mass};
 use crate::model::{Codec, Spelling};
-use crate::sampling::{Logits, log_mass};
 
 /// JSON has no infinity; OpenAI's protocol writes this for a token that is not possible.
 const IMPOSSIBLE: f64 = -9999.0;

@@ -11,8 +11,8 @@ use tokio::time::timeout_at;
 
 use super::api_error::ApiError;
 use super::job::{ReadPrompt, SentPrompt};
-use crate::distribution::Token;
-use crate::error::Error;
+use crate::core::distribution::Token;
+use crate::core::error::Error;
 use crate::model::{Codec, Conversation};
 
 /// How many conversations are rendered at a time. Each may take all the time and memory that a

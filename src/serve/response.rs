@@ -12,7 +12,7 @@ use super::job::{
     CompletionEvent, CompletionJob, CompletionOptions, NamedLogprob, PartialCompletion,
     PrefilledPrompt, ReadPrompt, SentPrompt, TokenLogprobs,
 };
-use crate::decode::StopReason;
+use crate::method::decode::StopReason;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {

@@ -84,7 +84,7 @@ fn router(server: Arc<ServerState>) -> Router {
 async fn shutdown_requested(server: Arc<ServerState>) {
     interrupted().await;
     server.ending.store(true, Ordering::Relaxed);
-    crate::terminal::say("ending: open requests are still served; repeat to end at once");
+    crate::io::terminal::say("ending: open requests are still served; repeat to end at once");
     tokio::spawn(async {
         interrupted().await;
         std::process::exit(130);
@@ -234,7 +234,7 @@ mod tests {
     use super::super::job::{CompletionEnd, CompletionPart, NamedLogprob, PrefilledPrompt};
     use super::super::speculation::Speculation;
     use super::*;
-    use crate::decode::StopReason;
+    use crate::method::decode::StopReason;
     use crate::model::Letters;
 
     fn settings() -> ServeSettings {

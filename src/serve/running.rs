@@ -12,17 +12,17 @@ use super::job::{
 use super::logprobs::{LogprobRow, TokenSpellings};
 use super::meters::Meters;
 use super::speculation::Speculation;
-use crate::chance::{Request, Seeded};
-use crate::clock::RealClock;
-use crate::decode::{
+use crate::core::chance::{Request, Seeded};
+use crate::core::clock::RealClock;
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::round::RoundEvent;
+use crate::core::tree::Row;
+use crate::method::decode::{
     Generation, Observer, Sequence, StopRules, Totals, check_prompt, one_round_together, prefill,
 };
-use crate::distribution::Token;
-use crate::error::Error;
 use crate::model::ModelInfo;
-use crate::round::RoundEvent;
-use crate::tape::prompt_rows;
-use crate::tree::Row;
+use crate::tapes::tape::prompt_rows;
 
 /// A completion with its random numbers and the connection that it is for.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::round::RoundEvent;
+use crate::core::round::RoundEvent;
 
 /// Rounds of a completion. As in vLLM, steps are the rounds with a draft; the lists have all rounds,
 /// so that they show which tokens each of them gave. Accepted tokens are those that the completion

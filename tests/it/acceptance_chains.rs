@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use specdec::chance::{Request, Seeded};
-use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::exactness::{Probe, enumerate};
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::params::{Params, Value};
+use specdec::core::round::RoundEvent;
+use specdec::core::tree::Draft;
+use specdec::method::decode::{Generation, MethodSpec, StopRules};
+use specdec::method::verify::{Gumbel, Verifier};
 use specdec::model::ToyPair;
-use specdec::params::{Params, Value};
-use specdec::round::RoundEvent;
-use specdec::tree::Draft;
-use specdec::verify::{Gumbel, Verifier};
+use specdec::proof::{Probe, enumerate};
 
 use crate::fixtures::{dist, markov, near, random_distribution, random_table, seeded};
 

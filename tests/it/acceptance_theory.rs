@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use specdec::chance::Chance;
-use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::distribution::{Dist, Token};
-use specdec::exactness::enumerate;
-use specdec::model::ToyPair;
-use specdec::params::{Params, Value};
-use specdec::tree::{Draft, Siblings};
-use specdec::verify::{
+use specdec::core::chance::Chance;
+use specdec::core::distribution::{Dist, Token};
+use specdec::core::params::{Params, Value};
+use specdec::core::tree::{Draft, Siblings};
+use specdec::method::decode::{Generation, MethodSpec, StopRules};
+use specdec::method::verify::{
     GreedyMulti, KSeq, Lenient, Rejection, SpecHub, TokenMatch, Traversal, Typical, Verifier,
     ceiling,
 };
+use specdec::model::ToyPair;
+use specdec::proof::enumerate;
 
 use crate::fixtures::{dist, near, outcomes, random_distribution, seeded};
 use crate::verifier_distribution::grow as grow_at;

@@ -1,17 +1,17 @@
 //! Approximate verifiers: the distance from the target that a run measures equals the enumerated
 //! one.
 
-use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::exactness::{Gap, enumerate, target_distribution};
+use specdec::core::params::{Params, Value};
+use specdec::core::sampling::{History, Sampler, SamplingParams};
+use specdec::method::decode::{Generation, MethodSpec, StopRules};
+use specdec::method::verify::{Lenient, Typical, Verifier};
 use specdec::model::{LanguageModel, Toy, zoo};
-use specdec::params::{Params, Value};
-use specdec::sampling::{History, Sampler, SamplingParams};
-use specdec::verify::{Lenient, Typical, Verifier};
+use specdec::proof::{Gap, enumerate, target_distribution};
 
 const PROMPT: &[u32] = &[0, 1, 0];
 
-fn distribution(model: &Toy, params: SamplingParams) -> specdec::distribution::Dist {
-    let logits = specdec::sampling::Logits::F64(model.logits(PROMPT).unwrap().to_vec());
+fn distribution(model: &Toy, params: SamplingParams) -> specdec::core::distribution::Dist {
+    let logits = specdec::core::sampling::Logits::F64(model.logits(PROMPT).unwrap().to_vec());
     let history = History { prompt_len: PROMPT.len(), context: PROMPT, drafted: &[] };
     Sampler::new(params).unwrap().distribution(&logits, history).unwrap()
 }

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use specdec::chance::{Chance, Request, Seeded};
-use specdec::clock::{Clock as _, VirtualClock, VirtualCosts};
-use specdec::decode::{Method, MethodSpec};
-use specdec::distribution::Token;
-use specdec::draft::{PassDesk, Round, Tools};
-use specdec::params::Params;
-use specdec::round::{RoundEvent, RoundTimes, Verdict};
-use specdec::sampling::Logits;
-use specdec::tree::{Draft, NodeId};
+use specdec::core::chance::{Chance, Request, Seeded};
+use specdec::core::clock::{Clock as _, VirtualClock, VirtualCosts};
+use specdec::core::distribution::Token;
+use specdec::core::params::Params;
+use specdec::core::round::{RoundEvent, RoundTimes, Verdict};
+use specdec::core::sampling::Logits;
+use specdec::core::tree::{Draft, NodeId};
+use specdec::method::decode::{Method, MethodSpec};
+use specdec::method::draft::{PassDesk, Round, Tools};
 
 /// A method with this drafter, K and settings.
 pub(crate) fn spec(drafter: &str, k: usize, settings: &[(&str, &str)]) -> MethodSpec {

@@ -7,10 +7,10 @@ use specdec::audit::{
     SequenceDists, TokenAudit,
 };
 use specdec::bugs::{BugDistribution, PositionDists, PositionMasses, audited as known_bugs};
-use specdec::distribution::Dist;
+use specdec::core::distribution::Dist;
+use specdec::core::sampling::SamplingParams;
 use specdec::model::ToyPair;
-use specdec::sampling::SamplingParams;
-use specdec::tape::{TapeSequence, Teacher};
+use specdec::tapes::tape::{TapeSequence, Teacher};
 
 use crate::tape_support::sequence_of;
 

@@ -4,7 +4,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use specdec::audit::{SequenceDists, TokenAudit, log_mean_exp};
 use specdec::bugs::{BugDistribution, PositionDists, PositionMasses, audited};
-use specdec::distribution::Dist;
+use specdec::core::distribution::Dist;
 
 /// Each bug emits some token: its probabilities sum to 1 for all distributions, including p = q,
 /// one-hot and disjoint ones.

@@ -4,14 +4,14 @@ use specdec::audit::{
     AuditLimits, AuditReader, AuditVerdict, AuditedDraft, AuditedSequence, UNKNOWN_BUGS,
 };
 use specdec::bugs::{Bug, Mutant, audited, of_any_models};
-use specdec::chance::{Request, Seeded};
-use specdec::clock::RealClock;
-use specdec::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
-use specdec::draft::Tools;
-use specdec::exactness::target_distribution;
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::RealClock;
+use specdec::core::sampling::{Sampler, SamplingParams};
+use specdec::method::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
+use specdec::method::draft::Tools;
 use specdec::model::{LanguageModel, Toy, zoo};
-use specdec::sampling::{Sampler, SamplingParams};
-use specdec::tape::{TapeSequence, Teacher};
+use specdec::proof::target_distribution;
+use specdec::tapes::tape::{TapeSequence, Teacher};
 
 use crate::tape_support::sequence_of;
 

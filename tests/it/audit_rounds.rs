@@ -6,14 +6,14 @@ use specdec::audit::{
     AuditReader, AuditedDraft, AuditedSequence, ReportedCounts, ReportedRound, RoundAudit,
     RoundShape, RoundVerdict,
 };
-use specdec::chance::{Request, Seeded};
-use specdec::clock::RealClock;
-use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
-use specdec::error::Error;
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::RealClock;
+use specdec::core::error::Error;
+use specdec::core::round::RoundEvent;
+use specdec::core::sampling::SamplingParams;
+use specdec::method::decode::{Generation, MethodSpec, Observer, StopRules, generate};
 use specdec::model::zoo;
-use specdec::round::RoundEvent;
-use specdec::sampling::SamplingParams;
-use specdec::tape::{AcceptanceRule, TapeSequence, Teacher, TokenOdds};
+use specdec::tapes::tape::{AcceptanceRule, TapeSequence, Teacher, TokenOdds};
 
 use crate::tape_support::sequence_of;
 

@@ -60,11 +60,11 @@ fn audited_completions_become_a_scored_tape() {
     let (refuted, _, stderr) =
         audit(&file, &server.url(), &[&options[..], &["--tape", &tape]].concat());
     assert!(!refuted, "{stderr}");
-    let read = specdec::recording::read_tape_file(tape.as_ref()).unwrap();
+    let read = specdec::tapes::recording::read_tape_file(tape.as_ref()).unwrap();
     assert!(read.sequences.iter().all(|sequence| sequence.log_p.is_some()));
-    let cells = specdec::forecasting::forecast_cells(&read, &[], None);
+    let cells = specdec::tapes::forecasting::forecast_cells(&read, &[], None);
     let forecast = crate::forecast_by_hand::rejection(&cells, 4).block_efficiency();
-    let sequences = specdec::recording::read_external_sequences(file.as_ref()).unwrap();
+    let sequences = specdec::tapes::recording::read_external_sequences(file.as_ref()).unwrap();
     let steps = sequences.reports.iter().flat_map(|report| report.accepted.iter().flatten());
     let measured = 1.0 + steps.clone().sum::<usize>() as f64 / steps.count() as f64;
     // 4000 tokens: the standard error of the mean of 1500 rounds with a spread of about 1.5 is 0.04.

@@ -3,7 +3,7 @@
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use specdec::audit::{AuditLimits, AuditVerdict, SequenceDists, TokenAudit, UNKNOWN_BUGS};
-use specdec::distribution::Dist;
+use specdec::core::distribution::Dist;
 
 /// Tokens of the vocabulary, and of a completion.
 const VOCAB: usize = 48;

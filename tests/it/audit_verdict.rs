@@ -6,10 +6,10 @@ use specdec::audit::{
     AuditLimits, AuditReader, AuditVerdict, AuditedDraft, AuditedSequence, SequenceDists,
     TokenAudit,
 };
-use specdec::distribution::Dist;
+use specdec::core::distribution::Dist;
+use specdec::core::sampling::SamplingParams;
 use specdec::model::ToyPair;
-use specdec::sampling::SamplingParams;
-use specdec::tape::{TapeSequence, Teacher};
+use specdec::tapes::tape::{TapeSequence, Teacher};
 
 use crate::tape_support::sequence_of;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::Value;
-use specdec::forecasting::SHOWN_KS;
-use specdec::statistics::{AxisPoint, Ratio, axis_contrasts};
+use specdec::measure::statistics::{AxisPoint, Ratio, axis_contrasts};
+use specdec::tapes::forecasting::SHOWN_KS;
 
 use crate::cli_support::stdout;
 use crate::cli_tape_support::TapeFolder;
@@ -147,7 +147,7 @@ fn a_tape_gives_the_contrast_exactly() {
     let file = folder.path("forecast.csv");
     stdout(&["forecast", &tape, "--csv", &file]);
     let mut reader = csv::Reader::from_path(&file).unwrap();
-    let rows = reader.deserialize::<specdec::forecasting::ForecastRow>().map(Result::unwrap);
+    let rows = reader.deserialize::<specdec::tapes::forecasting::ForecastRow>().map(Result::unwrap);
     let rows = rows.filter(|row| SHOWN_KS.contains(&row.num_speculative_tokens));
     let rows = rows.collect::<Vec<_>>();
     let logs = |verifier: &str| {

@@ -1,16 +1,16 @@
 //! Beam search on toys, compared with all possible completions.
 
-use specdec::beam::{
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::RealClock;
+use specdec::core::distribution::Token;
+use specdec::core::params::{Params, Value};
+use specdec::core::sampling::SamplingParams;
+use specdec::core::tree::{Draft, Row};
+use specdec::method::beam::{
     BeamResult, BeamSearch, BeamSettings, EarlyStopping, Hypothesis, NoBeamObserver,
 };
-use specdec::chance::{Request, Seeded};
-use specdec::clock::RealClock;
-use specdec::decode::{MethodSpec, StopReason, StopRules};
-use specdec::distribution::Token;
+use specdec::method::decode::{MethodSpec, StopReason, StopRules};
 use specdec::model::{LanguageModel, Role, Toy, Want, Work, evaluate_one, zoo};
-use specdec::params::{Params, Value};
-use specdec::sampling::SamplingParams;
-use specdec::tree::{Draft, Row};
 
 /// The toys of the searches; the last token of each is its end token.
 const TOYS: [&str; 4] = ["mixed", "close", "apart", "gaps"];

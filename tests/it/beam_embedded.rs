@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use specdec::beam::{BeamSearch, BeamSettings, BeamTotals, Hypothesis, NoBeamObserver};
-use specdec::chance::{Request, Seeded};
-use specdec::clock::RealClock;
-use specdec::decode::{MethodSpec, StopRules};
-use specdec::model::{LanguageModel, Role, load};
-use specdec::prompt::read;
-use specdec::sampling::SamplingParams;
+use specdec::checkpoint::load;
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::RealClock;
+use specdec::core::sampling::SamplingParams;
+use specdec::method::beam::{BeamSearch, BeamSettings, BeamTotals, Hypothesis, NoBeamObserver};
+use specdec::method::decode::{MethodSpec, StopRules};
+use specdec::model::{LanguageModel, Role};
+use specdec::run::prompt::read;
 
 /// The number of prompts, and of new tokens for each.
 const PROMPTS: usize = 200;

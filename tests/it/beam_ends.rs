@@ -1,10 +1,10 @@
 //! The ends of beam searches, on toys with obvious outcomes.
 
-use specdec::beam::{BeamSearch, BeamSettings, EarlyStopping, Hypothesis, NoBeamObserver};
-use specdec::chance::{Request, Seeded};
-use specdec::clock::RealClock;
-use specdec::decode::{MethodSpec, StopReason, StopRules};
-use specdec::distribution::Token;
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::RealClock;
+use specdec::core::distribution::Token;
+use specdec::method::beam::{BeamSearch, BeamSettings, EarlyStopping, Hypothesis, NoBeamObserver};
+use specdec::method::decode::{MethodSpec, StopReason, StopRules};
 use specdec::model::{LanguageModel, ToyPair};
 
 /// The hypotheses of a search if the next token has these probabilities in every context.
@@ -18,7 +18,8 @@ fn found(
     let search = BeamSearch { target: &target, settings, prompt, stop, codec: None };
     let plain = MethodSpec { drafter: "none".to_owned(), ..MethodSpec::default() };
     let mut chance = Seeded::new(Request { seed: 1, prompt: "p", repeat: 0 });
-    let chance = (&mut chance as &mut dyn specdec::chance::Chance, &RealClock::default() as _);
+    let chance =
+        (&mut chance as &mut dyn specdec::core::chance::Chance, &RealClock::default() as _);
     search.run(plain.build(None).unwrap(), chance, &mut NoBeamObserver).unwrap().hypotheses
 }
 

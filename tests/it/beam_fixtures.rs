@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use serde::Deserialize;
-use specdec::beam::{BeamSearch, BeamSettings, EarlyStopping, NoBeamObserver};
-use specdec::chance::{Request, Seeded};
-use specdec::clock::RealClock;
-use specdec::decode::{MethodSpec, StopRules};
-use specdec::model::{Role, load};
-use specdec::sampling::SamplingParams;
+use specdec::checkpoint::load;
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::RealClock;
+use specdec::core::sampling::SamplingParams;
+use specdec::method::beam::{BeamSearch, BeamSettings, EarlyStopping, NoBeamObserver};
+use specdec::method::decode::{MethodSpec, StopRules};
+use specdec::model::Role;
 
 /// Scores of transformers are sums of up to 20 f32 values of magnitude below 10. Their logits have
 /// an error of at most 1e-5 of the largest logit.

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::bench::{
+use specdec::checkpoint::load;
+use specdec::core::clock::{Clock, Lost, RealClock};
+use specdec::measure::bench::{
     MOST_ROWS, Measured, PassRow, ServedFit, ServedPoint, ServedSample, draw, measure, read_served,
 };
-use specdec::clock::{Clock, Lost, RealClock};
-use specdec::forecasting::{CostTable, DraftedRound};
-use specdec::model::{Role, load};
-use specdec::statistics::median;
+use specdec::measure::statistics::median;
+use specdec::model::Role;
+use specdec::tapes::forecasting::{CostTable, DraftedRound};
 
 use crate::checkpoint::Checkpoint;
 use crate::fixtures::near;

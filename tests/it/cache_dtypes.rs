@@ -1,8 +1,9 @@
 //! Keys and values in f16 and in q8_0.
 
-use specdec::model::{CacheDtype, Dtype, Settings, Want, Work, evaluate_one};
-use specdec::sampling::Logits;
-use specdec::tree::{Draft, Row};
+use specdec::core::sampling::Logits;
+use specdec::core::tree::{Draft, Row};
+use specdec::engine::{Dtype, Settings};
+use specdec::model::{CacheDtype, Want, Work, evaluate_one};
 
 use crate::checkpoint::{Checkpoint, VOCAB};
 use crate::families::{expected, folders, open};

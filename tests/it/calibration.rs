@@ -6,11 +6,12 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use specdec::clock::{Clock, VirtualClock, VirtualCosts, Who};
-use specdec::error::Error;
-use specdec::experiment::{Manifest, RunSession};
-use specdec::model::{Evaluation, LanguageModel, ModelInfo, Role, Session, Work, load};
-use specdec::rows::Calibration;
+use specdec::checkpoint::load;
+use specdec::core::clock::{Clock, VirtualClock, VirtualCosts, Who};
+use specdec::core::error::Error;
+use specdec::measure::rows::Calibration;
+use specdec::model::{Evaluation, LanguageModel, ModelInfo, Role, Session, Work};
+use specdec::run::experiment::{Manifest, RunSession};
 
 use crate::experiment_support::{run_smoke_on, try_run_smoke};
 use crate::report::reported;

@@ -4,10 +4,10 @@
 use std::rc::Rc;
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::chance::{Chance, Exhaustive, Request, Seeded};
-use specdec::distribution::Dist;
-use specdec::tree::{Draft, Siblings};
-use specdec::verify::ceiling;
+use specdec::core::chance::{Chance, Exhaustive, Request, Seeded};
+use specdec::core::distribution::Dist;
+use specdec::core::tree::{Draft, Siblings};
+use specdec::method::verify::ceiling;
 
 use crate::verifier_distribution::{grow, random_distribution};
 

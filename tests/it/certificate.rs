@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 
-use specdec::decode::MethodSpec;
-use specdec::decode::{CertificateVerdict, certified};
-use specdec::draft::DRAFTERS;
-use specdec::exactness::{CellKind, Certificate, CertificateCell, CertifyOptions, certify};
-use specdec::length::LENGTHS;
+use specdec::core::registry::Class;
+use specdec::method::decode::MethodSpec;
+use specdec::method::decode::{CertificateVerdict, certified};
+use specdec::method::draft::DRAFTERS;
+use specdec::method::length::LENGTHS;
+use specdec::method::verify::VERIFIERS;
 use specdec::model::zoo::OTHER_VOCABULARIES;
-use specdec::registry::Class;
-use specdec::verify::VERIFIERS;
+use specdec::proof::{CellKind, Certificate, CertificateCell, CertifyOptions, certify};
 
 #[test]
 fn the_quick_certificate_holds_for_every_method() {

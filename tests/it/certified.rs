@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use serde::Deserialize;
 use specdec::bugs::mutants;
-use specdec::decode::{CertificateVerdict, Certified, certified};
+use specdec::method::decode::{CertificateVerdict, Certified, certified};
 
 /// The fields of a cell of `certificate.json` that this test reads.
 #[derive(Debug, Deserialize)]

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use specdec::chance::{Chance, Exhaustive, Purpose, Request, Seeded, Site};
-use specdec::distribution::{Dist, Token};
+use specdec::core::chance::{Chance, Exhaustive, Purpose, Request, Seeded, Site};
+use specdec::core::distribution::{Dist, Token};
 
 pub(crate) const PURPOSES: [Purpose; 5] =
     [Purpose::Draft, Purpose::Accept, Purpose::Residual, Purpose::Bonus, Purpose::Target];

@@ -2,17 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use specdec::chance::{Chance, Purpose, Seeded};
-use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::distribution::{Dist, Token};
-use specdec::draft::{DRAFTERS, Tools};
-use specdec::exactness::{
-    Audit, Fit, JointDistribution, LEVEL, audit, sample, target_distribution,
-};
+use specdec::core::chance::{Chance, Purpose, Seeded};
+use specdec::core::distribution::{Dist, Token};
+use specdec::core::registry::Class;
+use specdec::core::sampling::{Sampler, SamplingParams};
+use specdec::method::decode::{Generation, MethodSpec, StopRules};
+use specdec::method::draft::{DRAFTERS, Tools};
+use specdec::method::verify::VERIFIERS;
 use specdec::model::zoo;
-use specdec::registry::Class;
-use specdec::sampling::{Sampler, SamplingParams};
-use specdec::verify::VERIFIERS;
+use specdec::proof::{Audit, Fit, JointDistribution, LEVEL, audit, sample, target_distribution};
 
 use crate::chance::{PURPOSES, seeded, site};
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use rand::RngExt;
 use serde_json::{Value, json};
-use specdec::distribution::Token;
-use specdec::model::{ChatMessage, ChatTemplate, Codec, Conversation, GgmlVocabulary};
+use specdec::checkpoint::{ChatTemplate, GgmlVocabulary};
+use specdec::core::distribution::Token;
+use specdec::model::{ChatMessage, Codec, Conversation};
 
 use crate::fixtures::seeded;
 use crate::ggml_support::{CONTROL, NORMAL, USER_DEFINED, add, ids};

@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use specdec::model::{ChatDate, ChatTemplate};
+use specdec::checkpoint::ChatTemplate;
+use specdec::model::ChatDate;
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/chat")

@@ -1,17 +1,18 @@
 //! Questions of several turns: a later turn follows the model's own answers.
 
-use specdec::chance::{Request, Seeded};
-use specdec::clock::RealClock;
-use specdec::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
-use specdec::distribution::Token;
-use specdec::draft::Texts;
-use specdec::error::Error;
-use specdec::experiment::{Experiment, Frozen, Material, freeze};
-use specdec::input::read_text;
+use specdec::checkpoint::load;
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::RealClock;
+use specdec::core::distribution::Token;
+use specdec::core::error::Error;
+use specdec::core::sampling::SamplingParams;
+use specdec::io::input::read_text;
+use specdec::method::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
+use specdec::method::draft::Texts;
 use specdec::model::ChatMessage;
-use specdec::model::{Codec, Conversation, LanguageModel, Letters, ModelInfo, Role, load};
-use specdec::prompt::{Asked, Question};
-use specdec::sampling::SamplingParams;
+use specdec::model::{Codec, Conversation, LanguageModel, Letters, ModelInfo, Role};
+use specdec::run::experiment::{Experiment, Frozen, Material, freeze};
+use specdec::run::prompt::{Asked, Question};
 
 /// Letters, and a chat template: a letter for the role before each message, and one for the
 /// day.

@@ -11,7 +11,7 @@ use candle_core::{DType, Device, Tensor};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
-use specdec::model::{Engine, Settings};
+use specdec::engine::{Engine, Settings};
 
 /// Number of tokens: two special ones, 256 bytes and the merges.
 pub(crate) const VOCAB: usize = 2 + 256 + MERGES.len();

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use specdec::bench::{BestLength, RoundCosts};
-use specdec::lanes::IsaKind;
+use specdec::core::lanes::IsaKind;
+use specdec::measure::bench::{BestLength, RoundCosts};
 
 use crate::checkpoint::{Checkpoint, VOCAB};
 use crate::cli_support::{refuses, specdec, stdout, text};
@@ -227,7 +227,7 @@ fn servers_are_timed_by_rounds_in_turns() {
     let (table, stderr) = (text(&run.stdout), text(&run.stderr));
     assert!(table.starts_with("K  requests  prompt  context  ms/round"), "{table}{stderr}");
     assert!(run.status.success() || stderr.contains("settings disagree by more than"), "{stderr}");
-    let samples = specdec::bench::read_served(csv.as_ref()).unwrap();
+    let samples = specdec::measure::bench::read_served(csv.as_ref()).unwrap();
     for (url, k) in [(plain.url(), 0), (drafts.url(), 3)] {
         for (batch, prompt) in [(1, 8), (1, 24), (3, 8), (3, 24)] {
             let own = samples.iter().filter(|one| one.server == url);

@@ -5,9 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use specdec::experiment::{Cell, read_plan};
-use specdec::model::{ChatMessage, Conversation, Role, Settings, Source, load};
-use specdec::rows::{GenerationRow, RoundRow, SummaryRow, TextRow, ThinkingRow};
+use specdec::checkpoint::load;
+use specdec::engine::{Settings, Source};
+use specdec::measure::rows::{GenerationRow, RoundRow, SummaryRow, TextRow, ThinkingRow};
+use specdec::model::{ChatMessage, Conversation, Role};
+use specdec::run::experiment::{Cell, read_plan};
 
 use crate::cli_support::{json as output, refuses, stdout};
 use crate::experiment_support::{baseline_of, rows};

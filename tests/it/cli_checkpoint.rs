@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use specdec::shown;
+use specdec::io::shown;
 use tempfile::TempDir;
 
 use crate::checkpoint::{Checkpoint, VOCAB};

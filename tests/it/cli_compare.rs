@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use specdec::experiment::Manifest;
+use specdec::run::experiment::Manifest;
 
 use crate::cli_support::{json, refuses, stdout};
 use crate::report::written;

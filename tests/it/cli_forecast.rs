@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use specdec::bench::{ServedFit, ServedPoint, read_served};
-use specdec::statistics::median;
-use specdec::tape::Tape;
+use specdec::measure::bench::{ServedFit, ServedPoint, read_served};
+use specdec::measure::statistics::median;
+use specdec::tapes::tape::Tape;
 use tempfile::TempDir;
 
 use crate::cli_support::{json as parsed, refuses, stdout};
@@ -247,7 +247,7 @@ fn a_simulation_names_the_fastest_policy() {
 fn what_a_tape_holds_is_counted() {
     let mut tape = tape(&THREE);
     tape.sequences[1].max_tokens += 3;
-    tape.sequences[1].end = specdec::tape::TapeEnd::Token;
+    tape.sequences[1].end = specdec::tapes::tape::TapeEnd::Token;
     let (_dir, file) = tape_file(&tape);
     let expected = "sequences 3 of 2 prompts, 7 tokens, 1 ended\n\
                     loops     hold 0.0 % of the tokens\n\

@@ -1,10 +1,10 @@
 //! `specdec list`, `completions` and the help.
 
-use specdec::draft::DRAFTERS;
-use specdec::length::LENGTHS;
+use specdec::core::sampling::{PROCESSORS, SamplingParams};
+use specdec::method::draft::DRAFTERS;
+use specdec::method::length::LENGTHS;
+use specdec::method::verify::VERIFIERS;
 use specdec::model::zoo::TOYS;
-use specdec::sampling::{PROCESSORS, SamplingParams};
-use specdec::verify::VERIFIERS;
 
 use crate::cli_support::{json, specdec, stdout, text};
 

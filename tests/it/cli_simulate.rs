@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use specdec::report::headings;
-use specdec::simulation::{RequestRow, SimulationRow};
+use specdec::run::report::headings;
+use specdec::tapes::simulation::{RequestRow, SimulationRow};
 
 use crate::cli_support::{refuses, specdec, stdout, text};
 use crate::cli_tape_support::{TapeFolder, rows};
@@ -255,7 +255,7 @@ fn rows_are_documented_and_repeatable() {
         let stem = column.trim_end_matches("_lo").trim_end_matches("_hi");
         assert!(doc.contains(&format!("`{stem}`")), "{column} is not documented");
     }
-    for policy in specdec::simulation::policies() {
+    for policy in specdec::tapes::simulation::policies() {
         assert!(doc.contains(&format!("`{}`", policy.name)), "{} is not documented", policy.name);
     }
     let refused = |more: &[&str], why: &str| refuses(&[&args[..4], more].concat(), why);

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use specdec::bench::CostRow;
-use specdec::forecasting::ForecastRow;
-use specdec::report::headings;
-use specdec::rows::columns;
+use specdec::measure::bench::CostRow;
+use specdec::measure::rows::columns;
+use specdec::run::report::headings;
+use specdec::tapes::forecasting::ForecastRow;
 
 use crate::cli_support::{refuses, specdec, stdout, text};
 use crate::cli_tape_support::{PROMPTS, TapeFolder, against, greedy, rows};

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use specdec::report::load;
+use specdec::run::report::load;
 
 use crate::cli_support::{refuses, specdec, stdout, text};
 use crate::report::summary;

@@ -7,12 +7,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::clock::{VirtualClock, VirtualCosts};
-use specdec::experiment::{self, Manifest, PACK_ABOVE, Shard, finish, merge};
-use specdec::model::{Role, load};
-use specdec::report;
-use specdec::rows::{BetweenRow, GenerationRow, MachineRow, SummaryRow};
-use specdec::statistics::{BetweenMachines, Ratio, random_effects, student};
+use specdec::checkpoint::load;
+use specdec::core::clock::{VirtualClock, VirtualCosts};
+use specdec::measure::rows::{BetweenRow, GenerationRow, MachineRow, SummaryRow};
+use specdec::measure::statistics::{BetweenMachines, Ratio, random_effects, student};
+use specdec::model::Role;
+use specdec::run::experiment::{self, Manifest, PACK_ABOVE, Shard, finish, merge};
+use specdec::run::report;
 
 use crate::cluster_support::report as report_of;
 use crate::experiment_support::{rows, with_smoke};

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use specdec::experiment::{Manifest, Share, Status};
-use specdec::rows::{BlockRow, GenerationRow, TextRow};
+use specdec::measure::rows::{BlockRow, GenerationRow, TextRow};
+use specdec::run::experiment::{Manifest, Share, Status};
 
 use crate::cluster_support::{
     all_shards, list, merge, part, parts_in, report, same_tables, shard, shards_in,

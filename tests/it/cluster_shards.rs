@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use specdec::cluster::shard_of_task;
-use specdec::experiment::{Manifest, Shard, Share, Status};
-use specdec::report;
-use specdec::rows::BlockRow;
+use specdec::measure::rows::BlockRow;
+use specdec::run::cluster::shard_of_task;
+use specdec::run::experiment::{Manifest, Shard, Share, Status};
+use specdec::run::report;
 
 use crate::cluster_support::{all_shards, done, list, part, parts_in, report as report_of, shard};
 use crate::report::summary;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
-use specdec::experiment::Manifest;
+use specdec::run::experiment::Manifest;
 
 use crate::cluster_support::same_tables;
 use crate::run_support::{fail, succeed};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use specdec::rows::{BlockRow, RAW_FILES};
+use specdec::measure::rows::{BlockRow, RAW_FILES};
 
 use crate::run_support::{specdec, succeed};
 

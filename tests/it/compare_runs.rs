@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use serde_json::Value;
-use specdec::compare::compare;
-use specdec::experiment::Manifest;
+use specdec::run::compare::compare;
+use specdec::run::experiment::Manifest;
 
 use crate::report::written;
 use crate::synthetic::{Rows, simulated};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::statistics::{
+use specdec::measure::statistics::{
     Acceptance, CellOfRun, ContrastFinding, MOST_EXACT, Measure, PairedPrompts, PairedTime,
     Pairing, PromptWork, Rounds, Sample, contrasts, pair_runs, randomised, sign_flip,
 };

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use specdec::experiment::read_plan;
-use specdec::report::load;
-use specdec::rows::SummaryRow;
+use specdec::measure::rows::SummaryRow;
+use specdec::run::experiment::read_plan;
+use specdec::run::report::load;
 
 use crate::cli_support::stdout;
 use crate::cli_tape_support::{PROMPTS, TapeFolder, rows};
@@ -32,7 +32,7 @@ fn copies_are_one_prompt_in_runs_and_on_tapes() {
     let expected = copies.iter().cloned().zip(firsts.iter().cloned());
     assert_eq!(plan.copies, expected.collect());
     let found = rows(run.join("summary.csv").to_str().unwrap());
-    let header = specdec::report::headings::<SummaryRow>();
+    let header = specdec::run::report::headings::<SummaryRow>();
     let at = |column: &str| header.iter().position(|name| name == column).unwrap();
     for row in &found {
         let ends = ["speedup_lo", "alpha_lo", "block_efficiency_hi"].map(|column| &row[at(column)]);

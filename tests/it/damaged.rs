@@ -3,7 +3,7 @@
 use std::fs;
 
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use specdec::report;
+use specdec::run::report;
 
 use crate::run_support::{folder, run, succeed};
 

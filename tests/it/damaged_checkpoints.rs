@@ -8,7 +8,9 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use serde_json::{Value, json};
 use specdec::Error;
-use specdec::model::{ChatMessage, Conversation, Role, Settings, Source, load};
+use specdec::checkpoint::load;
+use specdec::engine::{Settings, Source};
+use specdec::model::{ChatMessage, Conversation, Role};
 
 #[cfg(target_os = "linux")]
 use crate::damage_support::measured;

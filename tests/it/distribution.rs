@@ -2,7 +2,7 @@
 //! kind of storage.
 
 use proptest::prelude::*;
-use specdec::distribution::{Dist, DistError};
+use specdec::core::distribution::{Dist, DistError};
 
 fn dense(probs: &[f64]) -> Dist {
     Dist::from_probs(probs.to_vec()).unwrap()

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use specdec::clock::{Clock, Lost, VirtualClock, VirtualCosts, Who};
-use specdec::model::{Role, load};
-use specdec::report;
-use specdec::rows::{BlockRow, RoundRow};
+use specdec::checkpoint::load;
+use specdec::core::clock::{Clock, Lost, VirtualClock, VirtualCosts, Who};
+use specdec::measure::rows::{BlockRow, RoundRow};
+use specdec::model::Role;
+use specdec::run::report;
 
 use crate::experiment_support::{rows, run_smoke, run_smoke_on};
 use crate::report::reported;

@@ -8,19 +8,19 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::task::Poll;
 
-use specdec::chance::{Chance, Site};
-use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::distribution::{Dist, Token};
-use specdec::draft::{Drafter, Pausing, Round};
-use specdec::error::Error;
-use specdec::exactness::{
+use specdec::core::chance::{Chance, Site};
+use specdec::core::distribution::{Dist, Token};
+use specdec::core::error::Error;
+use specdec::core::sampling::Sampler;
+use specdec::core::tree::Draft;
+use specdec::method::decode::{Generation, MethodSpec, StopRules};
+use specdec::method::draft::{Drafter, Pausing, Round};
+use specdec::method::length::{BatchView, LENGTHS, PastAcceptance, SequencePast};
+use specdec::model::{Toy, ToyPair};
+use specdec::proof::{
     RequestChance, SharedEnumeration, TOLERANCE, WalkedChance, drawn_apart, enumerate_together,
     product, target_distribution,
 };
-use specdec::length::{BatchView, LENGTHS, PastAcceptance, SequencePast};
-use specdec::model::{Toy, ToyPair};
-use specdec::sampling::Sampler;
-use specdec::tree::Draft;
 
 use crate::asking::spec;
 use crate::fixtures::{markov, positive_table, seeded};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use specdec::draft::DRAFTERS;
+use specdec::method::draft::DRAFTERS;
 use specdec::{MethodSpec, Pair, SamplingParams};
 
 use crate::cli_support::json as output;

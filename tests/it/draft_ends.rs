@@ -1,13 +1,13 @@
 //! Drafts and counts at the end of a completion.
 
-use specdec::chance::{Request, Seeded};
-use specdec::clock::{VirtualClock, VirtualCosts};
-use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
-use specdec::draft::{DRAFTERS, Tools};
-use specdec::error::Error;
-use specdec::exactness::{Probe, enumerate};
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::{VirtualClock, VirtualCosts};
+use specdec::core::error::Error;
+use specdec::core::round::RoundEvent;
+use specdec::method::decode::{Generation, MethodSpec, Observer, StopRules, generate};
+use specdec::method::draft::{DRAFTERS, Tools};
 use specdec::model::{LanguageModel, Toy};
-use specdec::round::RoundEvent;
+use specdec::proof::{Probe, enumerate};
 
 use crate::tape_support::ending;
 

@@ -1,11 +1,11 @@
 //! A draft model gets the same penalties as the target, and drafted tokens before a node count like
 //! committed ones. The output is exact for any q, so that only q itself shows a mistake.
 
-use specdec::decode::MethodSpec;
-use specdec::draft::Tools;
+use specdec::core::sampling::SamplingParams;
+use specdec::core::tree::{Draft, NodeId};
+use specdec::method::decode::MethodSpec;
+use specdec::method::draft::Tools;
 use specdec::model::{Toy, ToyPair};
-use specdec::sampling::SamplingParams;
-use specdec::tree::{Draft, NodeId};
 
 use crate::asking::{Asking, seeded_draws, spec};
 use crate::fixtures::{markov, near, positive_table, seeded};

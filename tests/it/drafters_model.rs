@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use specdec::chance::Chance;
-use specdec::clock::{VirtualClock, VirtualCosts};
-use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
-use specdec::distribution::Token;
-use specdec::draft::{BuildDrafter, DRAFTERS, Tools};
-use specdec::error::Error;
-use specdec::exactness::enumerate;
+use specdec::core::chance::Chance;
+use specdec::core::clock::{VirtualClock, VirtualCosts};
+use specdec::core::distribution::Token;
+use specdec::core::error::Error;
+use specdec::core::registry::Entry;
+use specdec::core::round::RoundEvent;
+use specdec::core::sampling::SamplingParams;
+use specdec::core::tree::{Draft, Origin};
+use specdec::method::decode::{Generation, MethodSpec, Observer, StopRules, generate};
+use specdec::method::draft::{BuildDrafter, DRAFTERS, Tools};
 use specdec::model::{Toy, ToyPair, zoo};
-use specdec::registry::Entry;
-use specdec::round::RoundEvent;
-use specdec::sampling::SamplingParams;
-use specdec::tree::{Draft, Origin};
+use specdec::proof::enumerate;
 
 use crate::asking::{Asking, seeded_draws, spec};
 use crate::fixtures::{
@@ -35,7 +35,7 @@ fn asking<'a>(spec: &MethodSpec, model: &'a Toy, prompt: &[Token]) -> Asking<'a>
 /// The tokens of a draft with their recorded distributions.
 fn content(draft: &Draft) -> Vec<(Token, Vec<f64>)> {
     let dists = draft.nodes().iter().map(|node| (node.token, node.distribution(draft.vocab())));
-    let probs = |dist: std::rc::Rc<specdec::distribution::Dist>| {
+    let probs = |dist: std::rc::Rc<specdec::core::distribution::Dist>| {
         (0..draft.vocab() as Token).map(|token| dist.p(token)).collect()
     };
     dists.map(|(token, dist)| (token, probs(dist))).collect()

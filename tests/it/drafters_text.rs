@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use specdec::distribution::Token;
-use specdec::draft::{Texts, Tools};
-use specdec::error::Error;
+use specdec::core::distribution::Token;
+use specdec::core::error::Error;
+use specdec::core::sampling::Logits;
+use specdec::core::tree::Draft;
+use specdec::method::draft::{Texts, Tools};
 use specdec::model::Letters;
-use specdec::sampling::Logits;
-use specdec::tree::Draft;
 
 use crate::asking::{Asking, FinishedRound, spec};
 use crate::fixtures::{near, outcomes, random_sequence, seeded};
@@ -278,8 +278,9 @@ fn ngrams_of_a_file_ignore_generated_tokens() {
         [0.0; 0],
         "nothing is known, so nothing is drafted"
     );
-    let refusal =
-        |spec: &specdec::decode::MethodSpec, tools| spec.build_with(tools).unwrap_err().to_string();
+    let refusal = |spec: &specdec::method::decode::MethodSpec, tools| {
+        spec.build_with(tools).unwrap_err().to_string()
+    };
     assert!(refusal(&settings("no such file"), tools).contains("cannot be read: no such file"));
     assert!(refusal(&settings("odd"), tools).contains("not 'z'"));
     assert!(refusal(&counted, Tools::default()).contains("no tokenizer"));

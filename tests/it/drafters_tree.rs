@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use specdec::distribution::Token;
-use specdec::draft::Tools;
+use specdec::core::distribution::Token;
+use specdec::core::round::RoundTimes;
+use specdec::core::tree::{Draft, NodeId};
+use specdec::method::draft::Tools;
 use specdec::model::Toy;
-use specdec::round::RoundTimes;
-use specdec::tree::{Draft, NodeId};
 
 use crate::asking::{Asking, FinishedRound, seeded_draws, spec};
 use crate::fixtures::{markov, near, positive_table, seeded};

@@ -3,16 +3,17 @@
 
 use std::path::Path;
 
-use specdec::chance::{Request, Seeded};
-use specdec::clock::RealClock;
-use specdec::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
-use specdec::distribution::Token;
-use specdec::draft::{DRAFTERS, Tools};
-use specdec::experiment::divergence;
-use specdec::length::LENGTHS;
-use specdec::model::{Catalog, Loaded, Role, check_pair, load};
-use specdec::prompt::{Question, read};
-use specdec::sampling::{Sampler, SamplingParams};
+use specdec::checkpoint::{Catalog, load};
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::RealClock;
+use specdec::core::distribution::Token;
+use specdec::core::sampling::{Sampler, SamplingParams};
+use specdec::method::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
+use specdec::method::draft::{DRAFTERS, Tools};
+use specdec::method::length::LENGTHS;
+use specdec::model::{Loaded, Role, check_pair};
+use specdec::run::experiment::divergence;
+use specdec::run::prompt::{Question, read};
 
 fn home() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

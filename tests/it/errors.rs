@@ -1,10 +1,10 @@
 //! One kind of error for each thing that a caller can do about it.
 
-use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::error::Error;
+use specdec::core::error::Error;
+use specdec::core::params::{Params, Value};
+use specdec::core::sampling::SamplingParams;
+use specdec::method::decode::{Generation, MethodSpec, StopRules};
 use specdec::model::{LanguageModel, Role, ToyPair, check_pair};
-use specdec::params::{Params, Value};
-use specdec::sampling::SamplingParams;
 
 fn refused(spec: MethodSpec) -> Error {
     spec.validate().unwrap_err()
@@ -44,7 +44,8 @@ fn a_prompt_that_a_model_cannot_take_is_input() {
 #[cfg(feature = "engine")]
 #[test]
 fn a_file_at_fault_is_named() {
-    use specdec::model::{Role, load};
+    use specdec::checkpoint::load;
+    use specdec::model::Role;
     let file = std::path::Path::new("nowhere/toy.json");
     let error = load("toy:nowhere/toy.json", Role::Target).unwrap_err();
     assert!(matches!(&error, Error::File { file: at, .. } if at == file), "{error}");

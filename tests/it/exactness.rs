@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::distribution::Token;
-use specdec::exactness::{
+use specdec::core::distribution::Token;
+use specdec::core::params::{Params, Value};
+use specdec::core::round::RoundEvent;
+use specdec::core::sampling::{Sampler, SamplingParams};
+use specdec::method::decode::{Generation, MethodSpec, StopRules};
+use specdec::method::verify::Rule;
+use specdec::model::{Toy, ToyPair, zoo};
+use specdec::proof::{
     ChainCase, Enumeration, Gap, JointDistribution, Probe, TargetPass, enumerate, replay,
     target_distribution,
 };
-use specdec::model::{Toy, ToyPair, zoo};
-use specdec::params::{Params, Value};
-use specdec::round::RoundEvent;
-use specdec::sampling::{Sampler, SamplingParams};
-use specdec::verify::Rule;
 
 const PROMPT: &[u32] = &[0, 1, 0];
 

@@ -1,12 +1,12 @@
 //! Completions with end tokens: an end token inside a draft ends the completion, and completions of
 //! every length have the target's distribution.
 
-use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::exactness::{ChainCase, Gap, enumerate, replay, target_distribution};
+use specdec::core::params::{Params, Value};
+use specdec::core::sampling::{Sampler, SamplingParams};
+use specdec::method::decode::{Generation, MethodSpec, StopRules};
+use specdec::method::verify::Rule;
 use specdec::model::{LanguageModel, Toy, ToyPair, zoo};
-use specdec::params::{Params, Value};
-use specdec::sampling::{Sampler, SamplingParams};
-use specdec::verify::Rule;
+use specdec::proof::{ChainCase, Gap, enumerate, replay, target_distribution};
 
 const PROMPT: &[u32] = &[0, 1, 0];
 

@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use specdec::chance::{Request, Seeded};
-use specdec::clock::{VirtualClock, VirtualCosts};
-use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
-use specdec::distribution::Token;
-use specdec::error::Error;
-use specdec::exactness::{Gap, Probe, enumerate, replay};
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::{VirtualClock, VirtualCosts};
+use specdec::core::distribution::Token;
+use specdec::core::error::Error;
+use specdec::core::params::{Params, Value};
+use specdec::core::round::{RoundEvent, RoundTimes};
+use specdec::method::decode::{Generation, MethodSpec, Observer, StopRules, generate};
 use specdec::model::{Toy, zoo};
-use specdec::params::{Params, Value};
-use specdec::round::{RoundEvent, RoundTimes};
+use specdec::proof::{Gap, Probe, enumerate, replay};
 
 const PROMPT: &[u32] = &[0, 1, 0];
 

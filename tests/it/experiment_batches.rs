@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use specdec::clock::VirtualCosts;
-use specdec::experiment::{Plan, read_plan};
-use specdec::model::{Role, load};
-use specdec::report::{load as load_results, report};
-use specdec::rows::{BlockRow, GenerationRow, RoundRow, SummaryRow};
+use specdec::checkpoint::load;
+use specdec::core::clock::VirtualCosts;
+use specdec::measure::rows::{BlockRow, GenerationRow, RoundRow, SummaryRow};
+use specdec::model::Role;
+use specdec::run::experiment::{Plan, read_plan};
+use specdec::run::report::{load as load_results, report};
 
 use crate::experiment_support::{baseline_of, planned, rows, run_smoke};
 use crate::report::summary;

@@ -3,15 +3,16 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use specdec::beam::{BeamSearch, BeamSettings, EarlyStopping, NoBeamObserver};
-use specdec::chance::{Request, Seeded};
-use specdec::clock::RealClock;
-use specdec::decode::{MethodSpec, PLAIN, StopRules};
-use specdec::error::Error;
-use specdec::experiment::{Manifest, Plan, Status, describe, read_plan};
-use specdec::model::{Evaluation, LanguageModel, ModelInfo, Role, Session, Work, load};
-use specdec::report::{load as load_results, report};
-use specdec::rows::{BlockRow, GenerationRow, RoundRow, SummaryRow, TextRow};
+use specdec::checkpoint::load;
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::RealClock;
+use specdec::core::error::Error;
+use specdec::measure::rows::{BlockRow, GenerationRow, RoundRow, SummaryRow, TextRow};
+use specdec::method::beam::{BeamSearch, BeamSettings, EarlyStopping, NoBeamObserver};
+use specdec::method::decode::{MethodSpec, PLAIN, StopRules};
+use specdec::model::{Evaluation, LanguageModel, ModelInfo, Role, Session, Work};
+use specdec::run::experiment::{Manifest, Plan, Status, describe, read_plan};
+use specdec::run::report::{load as load_results, report};
 
 use crate::experiment_support::{baseline_of, planned, rows, run_smoke};
 use crate::run_support::{folder, run, succeed};
@@ -331,7 +332,7 @@ impl LanguageModel for Unsteady {
         }
         let mut found = self.inner.evaluate(work)?;
         for row in found.iter_mut().filter(|f| f.rows.len() > 1).flat_map(|f| &mut f.rows) {
-            if let specdec::sampling::Logits::F64(logits) = row {
+            if let specdec::core::sampling::Logits::F64(logits) = row {
                 logits[0] += self.shift;
             }
         }

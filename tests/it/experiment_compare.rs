@@ -4,11 +4,12 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use specdec::error::Error;
-use specdec::model::{Evaluation, LanguageModel, ModelInfo, Role, Session, Work, load};
-use specdec::report::report;
-use specdec::rows::{DivergenceRow, FailureRow, GenerationRow};
-use specdec::sampling::Logits;
+use specdec::checkpoint::load;
+use specdec::core::error::Error;
+use specdec::core::sampling::Logits;
+use specdec::measure::rows::{DivergenceRow, FailureRow, GenerationRow};
+use specdec::model::{Evaluation, LanguageModel, ModelInfo, Role, Session, Work};
+use specdec::run::report::report;
 
 use crate::experiment_support::{rows, run_smoke};
 

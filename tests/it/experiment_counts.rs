@@ -1,8 +1,8 @@
 //! Counts have maxima and settings without effect are refused, in files and in `--set`.
 
-use specdec::experiment::{Spec, read_plan};
-use specdec::rows::SummaryRow;
-use specdec::rows::columns;
+use specdec::measure::rows::SummaryRow;
+use specdec::measure::rows::columns;
+use specdec::run::experiment::{Spec, read_plan};
 
 use crate::experiment_support::{planned, rows};
 use crate::run_support::{fail, folder, run, specdec, succeed};
@@ -153,7 +153,7 @@ fn penalties_are_axes() {
         .collect::<Vec<_>>();
     assert_eq!(penalties, [(1.0, 0.2), (1.3, 0.2)]);
     assert!(plan.goals().iter().all(|cells| cells[0].is_baseline()));
-    let words = specdec::experiment::describe(plan.goals()[1][1]);
+    let words = specdec::run::experiment::describe(plan.goals()[1][1]);
     assert!(words.contains("T = 1, repetition_penalty = 1.3, presence_penalty = 0.2"), "{words}");
     let rest = planned(&[set[0], set[1], set[2], "exclude=[{repetition_penalty=1.3}]"]).unwrap();
     assert_eq!(rest.goals().len(), 1);
@@ -214,7 +214,7 @@ fn the_report_names_the_choice_of_prompts_and_the_penalties() {
 
 #[test]
 fn the_reference_page_states_the_allowed_values_of_every_key() {
-    let page = specdec::experiment::reference::page();
+    let page = specdec::run::experiment::reference::page();
     let row = |key: &str| page.lines().find(|line| line.starts_with(&format!("| `{key}` |")));
     for key in columns::<Spec>() {
         let row = row(key).unwrap_or_else(|| panic!("{key} is not on the page"));

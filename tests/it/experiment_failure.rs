@@ -2,12 +2,13 @@
 
 use std::sync::atomic::AtomicBool;
 
-use specdec::error::Error;
-use specdec::experiment::read_plan;
-use specdec::model::{Evaluation, LanguageModel, ModelInfo, Role, Session, Work, load};
-use specdec::report::report;
-use specdec::rows::{FailureRow, GenerationRow};
-use specdec::sampling::Logits;
+use specdec::checkpoint::load;
+use specdec::core::error::Error;
+use specdec::core::sampling::Logits;
+use specdec::measure::rows::{FailureRow, GenerationRow};
+use specdec::model::{Evaluation, LanguageModel, ModelInfo, Role, Session, Work};
+use specdec::run::experiment::read_plan;
+use specdec::run::report::report;
 
 use crate::experiment_support::{rows, run_smoke};
 

@@ -1,10 +1,11 @@
 //! Plans: their cells, what is refused, and what cell ids depend on.
 
-use specdec::draft::Texts;
-use specdec::experiment::{Experiment, Material, Plan, freeze};
-use specdec::input::read_text;
-use specdec::model::{CacheDtype, Letters, ModelInfo, Role, load};
-use specdec::prompt::Question;
+use specdec::checkpoint::load;
+use specdec::io::input::read_text;
+use specdec::method::draft::Texts;
+use specdec::model::{CacheDtype, Letters, ModelInfo, Role};
+use specdec::run::experiment::{Experiment, Material, Plan, freeze};
+use specdec::run::prompt::Question;
 
 use crate::experiment_support::baseline_of;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use specdec::experiment::{Manifest, Status};
+use specdec::run::experiment::{Manifest, Status};
 
 use crate::run_support::{
     LONG, begun, fail, folder, generations, rounds, run, signal, spawn, specdec, standing, succeed,
@@ -56,7 +56,7 @@ fn round_rows_agree_with_generation_rows() {
         assert_eq!(r.truncated, r.emitted < r.accepted + 1);
         assert!(r.overlap_sum >= 0.0 && r.overlap_sum <= r.forks as f64 + 1e-9);
     }
-    let plan = specdec::experiment::read_plan(&folder).unwrap();
+    let plan = specdec::run::experiment::read_plan(&folder).unwrap();
     for g in generations(&folder) {
         let key = (g.cell.clone(), g.prompt.clone(), g.repeat);
         assert_eq!(emitted[&key], g.new_tokens);

@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use specdec::experiment::{Axes, Experiment, Spec};
-use specdec::params::Value;
-use specdec::registry::nearest;
+use specdec::core::params::Value;
+use specdec::core::registry::nearest;
+use specdec::run::experiment::{Axes, Experiment, Spec};
 
 const GOOD: &str = r#"
 target = "toy:mixed"

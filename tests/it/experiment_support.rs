@@ -4,14 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use serde::de::DeserializeOwned;
-use specdec::clock::Clock;
-use specdec::draft::Texts;
-use specdec::experiment::{
+use specdec::checkpoint::load;
+use specdec::core::clock::Clock;
+use specdec::io::input::read_text;
+use specdec::method::draft::Texts;
+use specdec::model::{LanguageModel, Letters, Role};
+use specdec::run::experiment::{
     Cell, Ended, Experiment, Frozen, Material, PACK_ABOVE, Plan, Resume, Setup, freeze, run,
 };
-use specdec::input::read_text;
-use specdec::model::{LanguageModel, Letters, Role, load};
-use specdec::prompt::Question;
+use specdec::run::prompt::Question;
 
 /// The plain decoding with the goal of a cell.
 pub(crate) fn baseline_of<'a>(plan: &'a Plan, cell: &Cell) -> &'a Cell {

@@ -2,11 +2,11 @@
 
 use specdec::Error;
 use specdec::bugs::wrong_verifiers;
-use specdec::exactness::external::{
+use specdec::method::verify::{Lenient, Rejection, TokenMatch, Traversal};
+use specdec::proof::external::{
     ExternalCertificate, ExternalChance, ExternalOptions, ExternalPrecision, ExternalRound,
     ExternalVerdict, ExternalVerifier, OwnVerifier, certify_external,
 };
-use specdec::verify::{Lenient, Rejection, TokenMatch, Traversal};
 
 use crate::external_support::{RIGHT, Rule, Tokens, in_f32};
 

@@ -1,10 +1,10 @@
 //! External verifiers that are wrong under rare conditions, and right ones that draw in loops.
 
-use specdec::exactness::external::{
+use specdec::method::verify::Rejection;
+use specdec::proof::external::{
     ExternalCertificate, ExternalChance, ExternalOptions, ExternalRound, ExternalVerdict,
     ExternalVerifier, OwnVerifier, certify_external,
 };
-use specdec::verify::Rejection;
 
 use crate::external_support::{RIGHT, Rule, Tokens};
 

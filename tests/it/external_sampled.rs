@@ -1,6 +1,6 @@
 //! External verifiers that use uniforms: they are sampled, with the stated power.
 
-use specdec::exactness::external::{
+use specdec::proof::external::{
     ExternalCertificate, ExternalChance, ExternalOptions, ExternalPrecision, ExternalRound,
     ExternalVerdict, certify_external,
 };

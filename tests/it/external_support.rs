@@ -1,7 +1,7 @@
 //! Verifiers as users would write them, correct and wrong.
 
 use specdec::Error;
-use specdec::exactness::external::{ExternalChance, ExternalRound};
+use specdec::proof::external::{ExternalChance, ExternalRound};
 
 /// The result of a verifier.
 pub(crate) type Tokens = Result<Vec<u32>, Error>;

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
-use specdec::model::{Dtype, Engine, LanguageModel, Role, Settings, Source, load};
+use specdec::checkpoint::load;
+use specdec::engine::{Dtype, Engine, Settings, Source};
+use specdec::model::{LanguageModel, Role};
 
 use crate::checkpoint::settings_of;
 use crate::model_llama::all_rows;

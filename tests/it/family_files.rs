@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use specdec::model::{Engine, Role, Settings, Source, load};
+use specdec::checkpoint::load;
+use specdec::engine::{Engine, Settings, Source};
+use specdec::model::Role;
 
 use crate::checkpoint::{Checkpoint, settings_of, write_json};
 use crate::families::root;

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use specdec::report::{load, report};
-use specdec::rows::RoundRow;
+use specdec::measure::rows::RoundRow;
+use specdec::run::report::{load, report};
 
 use crate::report::{summary, written};
 use crate::synthetic::Synthetic;

@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use specdec::experiment::Cell;
-use specdec::params::{Params, Value};
-use specdec::report::{load, report};
+use specdec::core::params::{Params, Value};
+use specdec::run::experiment::Cell;
+use specdec::run::report::{load, report};
 use tempfile::TempDir;
 
 use crate::figures_support::Drawing;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use specdec::report::report;
+use specdec::run::report::report;
 
 use crate::figures::{drawn, imitate};
 use crate::report::written;

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use specdec::params::{Params, Value};
-use specdec::report::report;
-use specdec::rows::RoundRow;
+use specdec::core::params::{Params, Value};
+use specdec::measure::rows::RoundRow;
+use specdec::run::report::report;
 
 use crate::figures::{drawn, imitate};
 use crate::figures_support::{Drawing, Element};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use specdec::forecasting::{CostTable, write_costs};
-use specdec::rows::RoundRow;
+use specdec::measure::rows::RoundRow;
+use specdec::tapes::forecasting::{CostTable, write_costs};
 
 use crate::synthetic::{Rows, Synthetic, simulated};
 

@@ -2,8 +2,8 @@
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::chance::{Chance, Exhaustive};
-use specdec::distribution::{Dist, Token};
+use specdec::core::chance::{Chance, Exhaustive};
+use specdec::core::distribution::{Dist, Token};
 use specdec::model::ToyPair;
 
 /// A uniform random number in `[0, 1)`.

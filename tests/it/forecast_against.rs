@@ -1,12 +1,12 @@
 //! Forecasts compared with a simulated run whose acceptance and times are known.
 
-use specdec::forecasting::{
+use specdec::core::sampling::SamplingParams;
+use specdec::measure::statistics::{MIN_PROMPTS, Ratio, WIDE_Z};
+use specdec::run::report::{Run, load};
+use specdec::tapes::forecasting::{
     CostSetting, CostTable, Costed, ForecastCell, ForecastGap, forecast_cells, gaps,
 };
-use specdec::report::{Run, load};
-use specdec::sampling::SamplingParams;
-use specdec::statistics::{MIN_PROMPTS, Ratio, WIDE_Z};
-use specdec::tape::{Tape, TapeDrafter, TapeLine, TapeModel, TapeSequence};
+use specdec::tapes::tape::{Tape, TapeDrafter, TapeLine, TapeModel, TapeSequence};
 
 use crate::cli_forecast::tape_file;
 use crate::cli_support::stdout;

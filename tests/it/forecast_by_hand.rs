@@ -1,14 +1,14 @@
 //! Forecasts of a few short completions, with all numbers worked out by hand.
 
 use serde::Serialize;
-use specdec::forecasting::{
+use specdec::core::params::{self, Params};
+use specdec::core::sampling::SamplingParams;
+use specdec::run::report::SpeedVerdict;
+use specdec::tapes::forecasting::{
     CostSetting, CostTable, Costed, DraftedRound, ForecastCell, ForecastRow, TreeShape, best,
     doubts, forecast_cells, nearer_drafts, tuned_drafts, verdict,
 };
-use specdec::params::{self, Params};
-use specdec::report::SpeedVerdict;
-use specdec::sampling::SamplingParams;
-use specdec::tape::{
+use specdec::tapes::tape::{
     AcceptanceRule, DraftStart, MAX_SIBLINGS, SiblingKind, SiblingScores, TAPE_FORMAT, Tape,
     TapeDrafter, TapeEnd, TapeHeader, TapeLine, TapeModel, TapeScore, TapeSequence,
 };

@@ -10,10 +10,10 @@ use flate2::read::GzDecoder;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
-use specdec::gate::{GateFinding, GateLimits, GateVerdict};
-use specdec::recording::{RequestRounds, read_requests};
-use specdec::sampling::SamplingParams;
-use specdec::tape::{LoggedRound, Tape, TapeDrafter, TapeLine, TapeModel};
+use specdec::core::sampling::SamplingParams;
+use specdec::tapes::gate::{GateFinding, GateLimits, GateVerdict};
+use specdec::tapes::recording::{RequestRounds, read_requests};
+use specdec::tapes::tape::{LoggedRound, Tape, TapeDrafter, TapeLine, TapeModel};
 
 use crate::cli_forecast::tape_file;
 use crate::cli_support::{refuses, specdec, stdout, text};

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::mpsc::Receiver;
 
 use serde_json::{Value, json};
+use specdec::core::sampling::SamplingParams;
 use specdec::gather::{Gathering, NamedServer, SERVER_APIS};
-use specdec::recording::{SequenceLine, TapePrompt, read_external_sequences};
-use specdec::sampling::SamplingParams;
+use specdec::tapes::recording::{SequenceLine, TapePrompt, read_external_sequences};
 
 use crate::gather_support::{answer, canned, good};
 

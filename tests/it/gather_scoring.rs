@@ -1,11 +1,11 @@
 //! Servers as models that report distributions: what each protocol sends, and the answers it takes.
 
 use serde_json::{Value, json};
-use specdec::distribution::Token;
+use specdec::core::distribution::Token;
+use specdec::core::sampling::{History, Logits, Sampler, SamplingParams};
+use specdec::core::tree::Draft;
 use specdec::gather::{NamedServer, SERVER_APIS, ScoringServer, ScoringSettings};
 use specdec::model::{LanguageModel, Want, Work, evaluate_one};
-use specdec::sampling::{History, Logits, Sampler, SamplingParams};
-use specdec::tree::Draft;
 
 use crate::gather_support::{answer, canned, good};
 

@@ -6,8 +6,9 @@ use std::path::Path;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
-use specdec::distribution::Token;
-use specdec::model::{GgmlVocabulary, Role, load};
+use specdec::checkpoint::{GgmlVocabulary, load};
+use specdec::core::distribution::Token;
+use specdec::model::Role;
 
 use crate::fixtures::seeded;
 use crate::ggml_support::{

@@ -1,8 +1,8 @@
 //! GGUF vocabularies that are damaged or absurd: one sentence, no panic, no hang.
 
 use rand::RngExt;
-use specdec::distribution::Token;
-use specdec::model::GgmlVocabulary;
+use specdec::checkpoint::GgmlVocabulary;
+use specdec::core::distribution::Token;
 
 use crate::fixtures::seeded;
 use crate::ggml_support::{

@@ -2,8 +2,8 @@
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use specdec::distribution::Token;
-use specdec::model::GgmlVocabulary;
+use specdec::checkpoint::GgmlVocabulary;
+use specdec::core::distribution::Token;
 
 use crate::fixtures::seeded;
 use crate::ggml_support::{

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
-use specdec::distribution::Token;
-use specdec::model::{Codec, GgmlVocabulary};
+use specdec::checkpoint::GgmlVocabulary;
+use specdec::core::distribution::Token;
+use specdec::model::Codec;
 
 /// Types of tokens.
 pub(crate) const NORMAL: i32 = 1;

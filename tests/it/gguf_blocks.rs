@@ -3,7 +3,7 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
-use specdec::model::gguf::TensorKind;
+use specdec::checkpoint::gguf::TensorKind;
 
 use crate::fixtures::seeded;
 use crate::gguf_reader::{from_hex, made};

@@ -4,7 +4,7 @@
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use specdec::Error;
-use specdec::model::gguf::{GgufCheckpoint, TensorKind};
+use specdec::checkpoint::gguf::{GgufCheckpoint, TensorKind};
 
 #[cfg(target_os = "linux")]
 use crate::damage_support::measured;

@@ -1,10 +1,10 @@
 //! Products with blocks of GGUF files as they are stored.
 
 use rand_chacha::ChaCha8Rng;
-use specdec::lanes::IsaKind;
-use specdec::model::PackedMatrix;
-use specdec::model::gguf::{RawRows, TensorKind};
-use specdec::pool::Pool;
+use specdec::checkpoint::gguf::{RawRows, TensorKind};
+use specdec::core::lanes::IsaKind;
+use specdec::engine::PackedMatrix;
+use specdec::engine::pool::Pool;
 
 use crate::fixtures::seeded;
 use crate::gguf_blocks::{random_block, weights};

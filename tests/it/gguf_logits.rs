@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use candle_core::{Device, Tensor};
-use specdec::model::{Loaded, Role, load};
+use specdec::checkpoint::load;
+use specdec::model::{Loaded, Role};
 
 use crate::checkpoint::write_json;
 use crate::families::root;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::Value;
-use specdec::model::gguf::{GgufFile, MetadataList, MetadataValue};
+use specdec::checkpoint::gguf::{GgufFile, MetadataList, MetadataValue};
 
 use crate::gguf_support::{Encoded, Folder, Gguf, Tensor, opened, plain, refused, with_length};
 

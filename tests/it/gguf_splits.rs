@@ -1,6 +1,6 @@
 //! Models in several files.
 
-use specdec::model::gguf::{GgufCheckpoint, GgufFile};
+use specdec::checkpoint::gguf::{GgufCheckpoint, GgufFile};
 
 use crate::gguf_models::TinyModel;
 use crate::gguf_support::{Folder, Gguf, refused};

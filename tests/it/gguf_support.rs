@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use specdec::Error;
-use specdec::model::gguf::{GgufCheckpoint, GgufFile};
+use specdec::checkpoint::gguf::{GgufCheckpoint, GgufFile};
 
 /// A file to be written.
 #[derive(Debug, Clone)]

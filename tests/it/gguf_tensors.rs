@@ -1,7 +1,7 @@
 //! The tensors of a GGUF file are those of the Hugging Face checkpoint, under any
 //! names and in any order of rows that an architecture has for them.
 
-use specdec::model::gguf::TensorKind;
+use specdec::checkpoint::gguf::TensorKind;
 
 use crate::fixtures::seeded;
 use crate::gguf_models::{ARCHITECTURES, HfTensors, TinyModel, random};

@@ -6,12 +6,12 @@ use std::fs;
 use std::sync::Arc;
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::report::load;
-use specdec::rows::{Calibration, PassCost, Recalibration, RoundRow};
-use specdec::statistics::{
+use specdec::measure::rows::{Calibration, PassCost, Recalibration, RoundRow};
+use specdec::measure::statistics::{
     CostKeys, CostModel, HeldOutCell, PartCost, Rounds, RowSums, Sample, TimeSums, add_rows,
     halves, held_out,
 };
+use specdec::run::report::load;
 
 use crate::fixtures::uniform;
 use crate::report::{reported, summary, written};

@@ -4,8 +4,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use specdec::experiment::{Manifest, read_plan};
-use specdec::model::{Catalog, HubCache, HubName, Role, Source, load};
+use specdec::checkpoint::{Catalog, HubCache, HubName, load};
+use specdec::engine::Source;
+use specdec::model::Role;
+use specdec::run::experiment::{Manifest, read_plan};
 
 use crate::cli_support::{specdec, text};
 use crate::hub_support::{
@@ -327,7 +329,7 @@ fn a_plan_records_the_commit_and_its_run_can_be_resumed() {
         assert_eq!((model.name.as_str(), model.revision.as_deref()), (REPO, Some(COMMIT)));
     }
     // A finished run is not resumed.
-    manifest.status = specdec::experiment::Status::Interrupted;
+    manifest.status = specdec::run::experiment::Status::Interrupted;
     manifest.write(&results).unwrap();
     let output = run(&["--resume"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -337,7 +339,7 @@ fn a_plan_records_the_commit_and_its_run_can_be_resumed() {
     let other = folder.join(text(&output.stdout).trim()).parent().unwrap().to_owned();
     let other = read_plan(&other).unwrap();
     assert_ne!(other.hash, plan.hash);
-    let ids = |plan: &specdec::experiment::Plan| {
+    let ids = |plan: &specdec::run::experiment::Plan| {
         plan.cells.iter().map(|cell| cell.id.clone()).collect::<Vec<_>>()
     };
     assert_eq!(ids(&other), ids(&plan));

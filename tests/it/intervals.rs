@@ -3,8 +3,8 @@
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::rows::RoundRow;
-use specdec::statistics::*;
+use specdec::measure::rows::RoundRow;
+use specdec::measure::statistics::*;
 
 use crate::fixtures::uniform;
 use crate::statistics::{round, sample};

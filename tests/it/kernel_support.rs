@@ -1,7 +1,7 @@
 //! What the tests of kernels share.
 
 use rand::{Rng, RngExt};
-use specdec::lanes::IsaKind;
+use specdec::core::lanes::IsaKind;
 
 /// (Threads, rows): every number of rows that one kernel takes on some instruction set, several
 /// groups of rows, and more of them with a remainder.

@@ -1,6 +1,6 @@
 //! The vectorised exponential, tested through the sampler that uses it.
 
-use specdec::sampling::{History, Logits, Sampler, SamplingParams};
+use specdec::core::sampling::{History, Logits, Sampler, SamplingParams};
 
 /// eˣ for x ≤ 0 as the sampler computes it: the odds of two tokens whose logits
 /// differ by x.

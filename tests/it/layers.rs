@@ -1,4 +1,4 @@
-//! The structure of the source: one-way layers, candle in one module, small files.
+//! The structure of the source: modules that know little, candle in one of them, small files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,44 +8,6 @@ use modules::Modules;
 
 mod modules;
 
-/// Top-level modules from the bottom up; a module may use its own layer and those below.
-const LAYERS: &[&[&str]] = &[
-    &[
-        "distribution",
-        "chance",
-        "tree",
-        "clock",
-        "registry",
-        "params",
-        "lanes",
-        "pool",
-        "shown",
-        "terminal",
-        "input",
-        "output",
-        "error",
-        "machine",
-        "plot",
-    ],
-    &["sampling"],
-    &["model"],
-    &["round", "prompt"],
-    &["draft", "length", "verify"],
-    &["decode"],
-    &["beam"],
-    &["tape"],
-    &["bugs"],
-    &["audit"],
-    &["pair"],
-    &["rows"],
-    &["statistics"],
-    &["exactness", "experiment", "report"],
-    &["bench", "cluster", "compare"],
-    &["check", "recording", "forecasting"],
-    &["simulation", "gate", "gather", "serve"],
-    &["cli"],
-    &["main"],
-];
 /// The most lines that a file may have.
 const MOST_LINES: usize = 400;
 
@@ -72,83 +34,39 @@ fn files(folder: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-fn rank(module: &str) -> Option<usize> {
-    LAYERS.iter().position(|layer| layer.contains(&module))
-}
-
-/// The top-level module of a file in `src`; none for `lib.rs`, which names all of them.
-fn module(path: &Path) -> Option<String> {
-    let inside = path.strip_prefix(root().join("src")).unwrap();
-    let first = inside.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
-    let module = first.trim_end_matches(".rs").to_owned();
-    (module != "lib").then_some(module)
-}
-
-/// The text without comments, since links in the documentation may point upwards.
+/// The text without comments.
 fn code(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The top-level modules with which `crate::` and `specdec::` paths in the code begin.
-fn used(code: &str) -> Vec<String> {
-    ["crate::", "specdec::"].into_iter().flat_map(|prefix| heads_after(code, prefix)).collect()
+/// By top-level module, the others that it uses, as the table of ARCHITECTURE.md states them.
+fn stated() -> BTreeMap<String, String> {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let table = page.split("| module | uses |").nth(1).unwrap();
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with("| `"));
+    let cells = rows.map(|row| row.split(" | ").map(|cell| cell.trim_matches(['|', ' ', '`'])));
+    let named = cells.filter_map(|mut cells| Some((cells.next()?, cells.next()?)));
+    named.map(|(module, uses)| (module.to_owned(), uses.replace("nothing", ""))).collect()
 }
 
-/// The first names of paths after a prefix; groups in braces are split.
-fn heads_after(code: &str, prefix: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    // `super::` after `super::` leads elsewhere.
-    let starts = |&(at, _): &(usize, &str)| !code[..at].ends_with("super::");
-    for (at, _) in code.match_indices(prefix).filter(starts) {
-        let path = &code[at + prefix.len()..];
-        let name = |text: &str| {
-            text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
-        };
-        match path.strip_prefix('{') {
-            None => found.push(name(path)),
-            Some(group) => found.extend(heads(group).map(|part| name(part.trim_start()))),
-        }
-    }
-    found
-}
-
-/// The top-level parts of a group `a::b, c::{d, e}, f}…`.
-fn heads(group: &str) -> impl Iterator<Item = &str> {
-    let (mut depth, mut start, mut parts) = (0, 0, Vec::new());
-    for (i, c) in group.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' if depth == 0 => {
-                parts.push(&group[start..i]);
-                break;
-            }
-            '}' => depth -= 1,
-            ',' if depth == 0 => {
-                parts.push(&group[start..i]);
-                start = i + 1;
-            }
-            _ => {}
-        }
-    }
-    parts.into_iter().filter(|part| !part.trim().is_empty())
-}
-
+/// Catches: a new top-level module; a dependency that ARCHITECTURE.md does not state, or states
+/// without need.
 #[test]
-fn dependencies_point_one_way() {
-    let mut wrong = Vec::new();
-    for (path, text) in files(&root().join("src")) {
-        let Some(module) = module(&path) else { continue };
-        let own = rank(&module).unwrap_or_else(|| panic!("module \"{module}\" has no layer"));
-        for other in used(&code(&text)) {
-            match rank(&other) {
-                Some(rank) if rank <= own => {}
-                Some(_) => wrong.push(format!("{} uses {other}", path.display())),
-                None => wrong.push(format!("{} uses {other}, which has no layer", path.display())),
-            }
-        }
+fn top_level_modules_use_what_is_stated() {
+    let modules = modules();
+    let mut found = BTreeMap::<String, BTreeSet<String>>::new();
+    for (own, others) in modules.uses() {
+        let Some(own) = own.first().filter(|name| *name != "main") else { continue };
+        let others = others.into_iter().filter_map(|other| other.into_iter().next());
+        found.entry(own.clone()).or_default().extend(others.filter(|other| other != own));
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let mut expected = stated();
+    for (own, others) in found {
+        let others = others.into_iter().collect::<Vec<_>>().join(" ");
+        assert_eq!(expected.remove(&own), Some(others), "{own}");
+    }
+    assert!(expected.is_empty(), "{expected:?}");
 }
 
 /// Whether `from` depends on itself.
@@ -185,23 +103,6 @@ fn parts_of_a_folder_have_no_circular_dependencies() {
     assert!(circles.is_empty(), "in circles:\n{}", circles.join("\n"));
 }
 
-#[test]
-fn the_cycle_check_finds_cycles() {
-    let uses = |pairs: &[(&str, &str)]| {
-        let mut uses = BTreeMap::<String, BTreeSet<String>>::new();
-        for (from, to) in pairs {
-            uses.entry((*from).to_owned()).or_default().insert((*to).to_owned());
-        }
-        uses
-    };
-    let cycle = uses(&[("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")]);
-    assert_eq!(["a", "b", "c", "d"].map(|part| in_cycle(&cycle, part)), [true, true, true, false]);
-    let code = "use super::{run::Setup, cells};\nuse super::plan;\nuse super::super::far;";
-    assert_eq!(heads_after(code, "super::"), ["run", "cells", "plan", "super"]);
-    let deeper = "fn f() { super::super::far(); super::near::g() }";
-    assert_eq!(heads_after(deeper, "super::super::"), ["far"]);
-}
-
 /// Catches: a name that a `mod.rs` re-exports hides the module that defines it; a glob, a group or
 /// a rename does; unit tests count.
 #[test]
@@ -236,18 +137,9 @@ fn circles_through_re_exports_are_found() {
 }
 
 #[test]
-fn used_modules_are_found_in_every_spelling_of_a_path() {
-    let code = code(
-        "// crate::cli\nuse crate::{distribution::{Dist, Token}, tree, model::{self}};\n\
-         fn f(x: crate::chance::Site) { crate::verify::go() }",
-    );
-    assert_eq!(used(&code), ["distribution", "tree", "model", "chance", "verify"]);
-}
-
-#[test]
-fn only_the_model_module_names_candle() {
+fn only_the_engine_names_candle() {
     for (path, text) in files(&root().join("src")) {
-        if module(&path).as_deref() != Some("model") {
+        if !path.starts_with(root().join("src/engine")) {
             assert!(!code(&text).contains("candle_"), "{} names candle", path.display());
         }
     }

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use specdec::chance::Exhaustive;
-use specdec::distribution::{Dist, Token};
-use specdec::length::{DraftLength, LENGTHS, LengthParams};
-use specdec::registry::find;
-use specdec::round::RoundTimes;
-use specdec::tree::{Draft, NodeId};
+use specdec::core::chance::Exhaustive;
+use specdec::core::distribution::{Dist, Token};
+use specdec::core::registry::find;
+use specdec::core::round::RoundTimes;
+use specdec::core::tree::{Draft, NodeId};
+use specdec::method::length::{DraftLength, LENGTHS, LengthParams};
 
 use crate::asking::{Asking, FinishedRound, seeded_draws, spec};
 use crate::fixtures::{dist, markov, seeded, uniform};
@@ -100,7 +100,7 @@ fn heuristic_ignores_rounds_without_a_draft() {
 #[test]
 fn confidence_stops_after_the_first_token_of_low_probability() {
     for threshold in ["confidence_threshold", "p_min", "assistant_confidence_threshold"] {
-        let name = specdec::decode::find_param(threshold).unwrap().key;
+        let name = specdec::method::decode::find_param(threshold).unwrap().key;
         let mut policy = policy("confidence", 4, &[(name, "0.5"), ("confidence_tuned", "0")]);
         let mut continues = |probs: &[f64]| policy.go_deeper(&confident(probs));
         assert!(continues(&[]), "no token has been drafted yet");
@@ -247,7 +247,7 @@ fn the_token_at_which_a_policy_stops_stays_in_the_draft() {
     for length in ["confidence", "entropy", "adaedl"] {
         let mut spec = spec("model", 5, &[("adaedl_gamma", "0.5")]);
         spec.length = length.to_owned();
-        let tools = specdec::draft::Tools { draft: Some(&toy), ..Default::default() };
+        let tools = specdec::method::draft::Tools { draft: Some(&toy), ..Default::default() };
         let mut drafter = Asking::new(&spec, tools, 4, &[0]);
         for seed in 0..8 {
             assert_eq!(drafter.ask(&[0], &mut seeded_draws(seed)).len(), 1, "{length}");

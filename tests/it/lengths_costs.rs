@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use specdec::length::DraftLength;
-use specdec::round::RoundTimes;
+use specdec::core::round::RoundTimes;
+use specdec::method::length::DraftLength;
 
 use crate::lengths::{EVEN, confident, drafted, observe, policy};
 

@@ -1,9 +1,9 @@
 //! Draft length policies over trees: drafts are counted in levels, since at most one node
 //! per level can be kept.
 
-use specdec::chance::Exhaustive;
-use specdec::length::DraftLength;
-use specdec::tree::Draft;
+use specdec::core::chance::Exhaustive;
+use specdec::core::tree::Draft;
+use specdec::method::length::DraftLength;
 
 use crate::asking::FinishedRound;
 use crate::fixtures::dist;

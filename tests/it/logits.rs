@@ -3,13 +3,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use specdec::chance::{Request, Seeded};
-use specdec::clock::{VirtualClock, VirtualCosts};
-use specdec::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
-use specdec::distribution::DistError;
-use specdec::error::Error;
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::{VirtualClock, VirtualCosts};
+use specdec::core::distribution::DistError;
+use specdec::core::error::Error;
+use specdec::core::sampling::{ForEachRow, History, Logits, Sampler, SamplingParams};
+use specdec::method::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
 use specdec::model::{Evaluation, LanguageModel, ModelInfo, Session, Toy, ToyPair, Work};
-use specdec::sampling::{ForEachRow, History, Logits, Sampler, SamplingParams};
 
 use crate::sampling::{PLAIN, distribution, distribution_after, params};
 

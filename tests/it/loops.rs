@@ -1,8 +1,8 @@
 //! Repetition loops: which tokens lie in one, and what a report concludes from runs that have them.
 
-use specdec::report::{load, report};
-use specdec::rows::{RoundRow, SummaryRow};
-use specdec::statistics::looped_tokens;
+use specdec::measure::rows::{RoundRow, SummaryRow};
+use specdec::measure::statistics::looped_tokens;
+use specdec::run::report::{load, report};
 
 use crate::report::{reported, summary, written};
 use crate::synthetic::{Rows, Synthetic};
@@ -91,7 +91,7 @@ fn of(rows: &Rows, cell: &str) -> SummaryRow {
 fn the_summary_has_shares_of_loops_and_speedups_without() {
     let mut rows = looping(5, 4.0, 0.5);
     // The cell itself has a loop more.
-    let odd = |row: &&mut specdec::rows::GenerationRow| {
+    let odd = |row: &&mut specdec::measure::rows::GenerationRow| {
         row.cell == "model-3-0" && row.prompt == "prompt-07"
     };
     rows.generations.iter_mut().filter(odd).for_each(|row| row.category = "loop".to_owned());

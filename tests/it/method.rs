@@ -3,19 +3,19 @@
 
 use std::rc::Rc;
 
-use specdec::chance::Chance;
-use specdec::decode::{Generation, MethodSpec, StopRules, class_of};
-use specdec::distribution::Dist;
-use specdec::draft::{DRAFTERS, Tools};
-use specdec::exactness::enumerate;
-use specdec::length::LENGTHS;
+use specdec::core::chance::Chance;
+use specdec::core::distribution::Dist;
+use specdec::core::params::{Params, Value};
+use specdec::core::registry::{Entry, find};
+use specdec::core::round::Verdict;
+use specdec::core::sampling::SamplingParams;
+use specdec::core::tree::{Draft, DraftShape, Siblings};
+use specdec::method::decode::{Generation, MethodSpec, StopRules, class_of};
+use specdec::method::draft::{DRAFTERS, Tools};
+use specdec::method::length::LENGTHS;
+use specdec::method::verify::{BuildVerifier, Rejection, VERIFIERS, Verifier};
 use specdec::model::zoo;
-use specdec::params::{Params, Value};
-use specdec::registry::{Entry, find};
-use specdec::round::Verdict;
-use specdec::sampling::SamplingParams;
-use specdec::tree::{Draft, DraftShape, Siblings};
-use specdec::verify::{BuildVerifier, Rejection, VERIFIERS, Verifier};
+use specdec::proof::enumerate;
 
 fn spec(drafter: &str, temperature: f64) -> MethodSpec {
     MethodSpec {

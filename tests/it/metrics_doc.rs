@@ -4,13 +4,13 @@
 use std::process::Command;
 
 use serde::de::DeserializeOwned;
-use specdec::bench::PassRow;
-use specdec::report::headings;
-use specdec::rows::columns;
-use specdec::rows::{
+use specdec::measure::bench::PassRow;
+use specdec::measure::rows::columns;
+use specdec::measure::rows::{
     BetweenRow, BlockRow, DivergenceRow, FailureRow, GenerationRow, MachineRow, PositionRow,
     RAW_FILES, RoundRow, SummaryRow, SurvivalRow, TextRow, ThinkingRow, TraceRow,
 };
+use specdec::run::report::headings;
 
 const DOC: &str = include_str!("../../docs/metrics.md");
 

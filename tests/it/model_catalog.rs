@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use specdec::error::Error;
-use specdec::model::Catalog;
+use specdec::checkpoint::Catalog;
+use specdec::core::error::Error;
 
 fn write(file: &Path, text: &str) {
     fs::create_dir_all(file.parent().unwrap()).unwrap();

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use candle_core::{Device, Tensor};
 use serde_json::{Value, json};
-use specdec::model::{Catalog, Dtype, HubCache, Role, Settings, Source, load};
+use specdec::checkpoint::{Catalog, HubCache, load};
+use specdec::engine::{Dtype, Settings, Source};
+use specdec::model::Role;
 
 use crate::checkpoint::{Checkpoint, replace, tokenizer_json, write_json};
 use crate::cli_support::text;

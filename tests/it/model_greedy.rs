@@ -1,11 +1,12 @@
 //! On both engines greedy speculative decoding gives the text of plain greedy decoding.
 
 use candle_core::DType;
-use specdec::chance::{Request, Seeded};
-use specdec::clock::RealClock;
-use specdec::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
-use specdec::model::{Engine, LanguageModel};
-use specdec::sampling::{Logits, SamplingParams};
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::RealClock;
+use specdec::core::sampling::{Logits, SamplingParams};
+use specdec::engine::Engine;
+use specdec::method::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
+use specdec::model::LanguageModel;
 
 use crate::checkpoint::Checkpoint;
 use crate::model_llama::{TOLERANCE, all_rows, on};

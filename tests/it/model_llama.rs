@@ -7,12 +7,11 @@ use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
-use specdec::model::{
-    Engine, Evaluation, LanguageModel, Loaded, Role, Session, Source, Want, Work, evaluate_one,
-    load,
-};
-use specdec::sampling::Logits;
-use specdec::tree::{Draft, Row};
+use specdec::checkpoint::load;
+use specdec::core::sampling::Logits;
+use specdec::core::tree::{Draft, Row};
+use specdec::engine::{Engine, Source};
+use specdec::model::{Evaluation, LanguageModel, Loaded, Role, Session, Want, Work, evaluate_one};
 use specdec_peers::candle_transformers::models::{llama, llama2_c};
 
 use crate::checkpoint::{Checkpoint, VOCAB, settings_of};

@@ -6,11 +6,13 @@ use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
 use serde_json::{Value, json};
-use specdec::decode::TextStream;
-use specdec::error::Error;
-use specdec::model::{Loaded, Role, Source, Want, Work, check_pair, evaluate_one, load};
-use specdec::sampling::Logits;
-use specdec::tree::Draft;
+use specdec::checkpoint::load;
+use specdec::core::error::Error;
+use specdec::core::sampling::Logits;
+use specdec::core::tree::Draft;
+use specdec::engine::Source;
+use specdec::method::decode::TextStream;
+use specdec::model::{Loaded, Role, Want, Work, check_pair, evaluate_one};
 
 use crate::checkpoint::{BOS, Checkpoint, EOS, VOCAB, replace, tokenizer_json, write_json};
 

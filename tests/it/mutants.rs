@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use specdec::bugs::{bugs, controls, mutants, name_now, of_any_models, wrong_method};
-use specdec::exactness::{CHECKS, refute};
+use specdec::proof::{CHECKS, refute};
 
 #[test]
 fn every_mutant_is_killed() {

@@ -5,14 +5,13 @@ use candle_core::{Device, Tensor};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use specdec::lanes::IsaKind;
-use specdec::model::{
-    Dtype, LanguageModel, Loaded, PackedMatrix, Role, Session, Settings, Source, Want, Work,
-    evaluate_one, load,
-};
-use specdec::pool::Pool;
-use specdec::sampling::Logits;
-use specdec::tree::{Draft, Row};
+use specdec::checkpoint::load;
+use specdec::core::lanes::IsaKind;
+use specdec::core::sampling::Logits;
+use specdec::core::tree::{Draft, Row};
+use specdec::engine::pool::Pool;
+use specdec::engine::{Dtype, PackedMatrix, Settings, Source};
+use specdec::model::{LanguageModel, Loaded, Role, Session, Want, Work, evaluate_one};
 
 use crate::checkpoint::{Checkpoint, VOCAB};
 use crate::kernel_support::{ROW_COUNTS, isas, uniform};

@@ -2,10 +2,9 @@
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use specdec::model::{
-    CacheDtype, Dtype, LanguageModel, Session, Settings, Want, Work, evaluate_one,
-};
-use specdec::tree::Draft;
+use specdec::core::tree::Draft;
+use specdec::engine::{Dtype, Settings};
+use specdec::model::{CacheDtype, LanguageModel, Session, Want, Work, evaluate_one};
 
 use crate::checkpoint::Checkpoint;
 use crate::families::folders;

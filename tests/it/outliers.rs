@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use specdec::statistics::{Outlier, PairedTime, Side, outliers, speedup};
+use specdec::measure::statistics::{Outlier, PairedTime, Side, outliers, speedup};
 
 const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 

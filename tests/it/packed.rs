@@ -7,8 +7,8 @@ use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use specdec::report::load;
-use specdec::rows::{GenerationRow, PositionRow, RoundRow};
+use specdec::measure::rows::{GenerationRow, PositionRow, RoundRow};
+use specdec::run::report::load;
 
 use crate::experiment_support::rows;
 use crate::packed_support::{OwnRun, TRACED, all_rows, packed, segments};

@@ -3,9 +3,9 @@
 use std::fs;
 
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use specdec::experiment::pack_run;
-use specdec::input::READS_DAMAGED;
-use specdec::report::{Run, load};
+use specdec::io::input::READS_DAMAGED;
+use specdec::run::experiment::pack_run;
+use specdec::run::report::{Run, load};
 
 use crate::damage_support::files;
 use crate::packed_support::{OwnRun, segments};

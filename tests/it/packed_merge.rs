@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use specdec::rows::RoundRow;
+use specdec::measure::rows::RoundRow;
 
 use crate::cluster_support::{merge, parts_in, report, same_tables, shard, shards_in};
 use crate::experiment_support::rows;

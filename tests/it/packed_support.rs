@@ -8,8 +8,8 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use specdec::experiment::{Manifest, Status};
-use specdec::rows::{BlockRow, GenerationRow, TraceRow};
+use specdec::measure::rows::{BlockRow, GenerationRow, TraceRow};
+use specdec::run::experiment::{Manifest, Status};
 
 use crate::experiment_support::rows;
 use crate::run_support::{blocks, folder, generations, run, succeed};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::statistics::{
+use specdec::measure::statistics::{
     LEVEL, PairedTime, against_tuned, flips, holm, log_ratios, sign_flips, speedup,
 };
 
@@ -19,7 +19,7 @@ fn pair(plain_us: f64, us: f64) -> PairedTime {
 
 /// The p-value of some pairs.
 fn sign_flip(pairs: &[PairedTime], flips: usize) -> Option<f64> {
-    specdec::statistics::sign_flip(&log_ratios(pairs), flips)
+    specdec::measure::statistics::sign_flip(&log_ratios(pairs), flips)
 }
 
 fn close(a: f64, b: f64, tolerance: f64) {

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use specdec::model::{SMALL_PAIR, Settings};
-use specdec::pool::{Away, Pool, Worker};
+use specdec::checkpoint::SMALL_PAIR;
+use specdec::engine::Settings;
+use specdec::engine::pool::{Away, Pool, Worker};
 
 /// Fails instead of hanging: a minute is far longer than any of these tests takes.
 fn within_a_minute(test: impl FnOnce() + Send + 'static) {

@@ -4,19 +4,19 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use specdec::chance::{Request, Seeded};
-use specdec::clock::{Clock, VirtualClock, VirtualCosts, Who};
-use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
-use specdec::distribution::Token;
-use specdec::draft::{DRAFTERS, Tools};
-use specdec::error::Error;
+use specdec::checkpoint::SMALL_PAIR;
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::{Clock, VirtualClock, VirtualCosts, Who};
+use specdec::core::distribution::Token;
+use specdec::core::error::Error;
+use specdec::core::round::RoundEvent;
+use specdec::core::sampling::{Logits, SamplingParams};
+use specdec::engine::Engine;
+use specdec::measure::rows::GenerationRow;
+use specdec::method::decode::{Generation, MethodSpec, Observer, StopRules, generate};
+use specdec::method::draft::{DRAFTERS, Tools};
 use specdec::model::zoo::toy;
-use specdec::model::{
-    Engine, Evaluation, LanguageModel, ModelInfo, Prefilled, SMALL_PAIR, Session, Work,
-};
-use specdec::round::RoundEvent;
-use specdec::rows::GenerationRow;
-use specdec::sampling::{Logits, SamplingParams};
+use specdec::model::{Evaluation, LanguageModel, ModelInfo, Prefilled, Session, Work};
 
 use crate::checkpoint::settings_of;
 use crate::experiment_support::{rows, run_smoke_on};

@@ -6,9 +6,9 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
-use specdec::error::Error;
+use specdec::core::error::Error;
 use specdec::model::ChatMessage;
-use specdec::prompt::{Asked, FORMATS, Question, read};
+use specdec::run::prompt::{Asked, FORMATS, Question, read};
 
 use crate::cli_support::{specdec, text};
 

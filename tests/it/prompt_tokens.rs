@@ -7,8 +7,10 @@ use std::sync::Arc;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
-use specdec::error::Error;
-use specdec::model::{Codec, Role, Settings, Source, load};
+use specdec::checkpoint::load;
+use specdec::core::error::Error;
+use specdec::engine::{Settings, Source};
+use specdec::model::{Codec, Role};
 
 use crate::checkpoint::{BOS, Checkpoint, EOS, tokenizer_json, write_json};
 use crate::cli_support::{json as shown, refuses, specdec, stdout, text as utf8};

@@ -10,13 +10,14 @@ use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
-use specdec::draft::Texts;
-use specdec::error::Error;
-use specdec::experiment::prompts::{Prompt, sha256};
-use specdec::experiment::{Experiment, Frozen, Material, freeze};
-use specdec::input::read_text;
-use specdec::model::{Codec, Letters, ModelInfo, Role, load};
-use specdec::prompt::{PromptTemplate, Question, read, read_by};
+use specdec::checkpoint::load;
+use specdec::core::error::Error;
+use specdec::io::input::read_text;
+use specdec::method::draft::Texts;
+use specdec::model::{Codec, Letters, ModelInfo, Role};
+use specdec::run::experiment::prompts::{Prompt, sha256};
+use specdec::run::experiment::{Experiment, Frozen, Material, freeze};
+use specdec::run::prompt::{PromptTemplate, Question, read, read_by};
 
 use crate::cli_support::{refuses, stdout};
 

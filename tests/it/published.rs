@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use specdec::report::{load, report};
-use specdec::rows::SummaryRow;
+use specdec::measure::rows::SummaryRow;
+use specdec::run::report::{load, report};
 use tempfile::TempDir;
 
 use crate::report::summary;

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use specdec::model::{Loaded, Role, Settings, Source, Vocabulary, load};
+use specdec::checkpoint::load;
+use specdec::engine::{Settings, Source};
+use specdec::model::{Loaded, Role, Vocabulary};
 use specdec::{MethodSpec, Pair};
 
 use crate::checkpoint::{BOS, Checkpoint, EOS, VOCAB, tokenizer_json, write_json};

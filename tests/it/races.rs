@@ -1,11 +1,13 @@
 //! Whole passes of the native engine on several threads that leave and return. They have the same
 //! bits as on one thread. The thread sanitizer also runs them (`.ci/sanitize`).
 
-use specdec::distribution::Token;
-use specdec::model::{Dtype, LanguageModel, ModelShape, Settings, Want, Work, evaluate_one};
-use specdec::pool::Pool;
-use specdec::sampling::Logits;
-use specdec::tree::{Draft, Row};
+use specdec::checkpoint::ModelShape;
+use specdec::core::distribution::Token;
+use specdec::core::sampling::Logits;
+use specdec::core::tree::{Draft, Row};
+use specdec::engine::pool::Pool;
+use specdec::engine::{Dtype, Settings};
+use specdec::model::{LanguageModel, Want, Work, evaluate_one};
 
 /// Grouped-query heads, several layers, and heads smaller than a block of Q8.
 const SHAPE: ModelShape = ModelShape {

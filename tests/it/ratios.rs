@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use specdec::rows::RoundRow;
-use specdec::statistics::*;
+use specdec::measure::rows::RoundRow;
+use specdec::measure::statistics::*;
 
 use crate::fixtures::near;
 use crate::statistics::{round, sample};

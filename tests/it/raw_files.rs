@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use specdec::report::{Run, load};
+use specdec::run::report::{Run, load};
 
 use crate::synthetic::Synthetic;
 

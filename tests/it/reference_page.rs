@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use specdec::experiment::reference::{page, schema};
-use specdec::sampling::PROCESSORS;
+use specdec::core::sampling::PROCESSORS;
+use specdec::run::experiment::reference::{page, schema};
 
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use specdec::report::{Run, load, report};
-use specdec::rows::{DivergenceRow, FailureRow, SummaryRow, SurvivalRow};
+use specdec::measure::rows::{DivergenceRow, FailureRow, SummaryRow, SurvivalRow};
+use specdec::run::report::{Run, load, report};
 use tempfile::TempDir;
 
 use crate::synthetic::{Rows, Synthetic};

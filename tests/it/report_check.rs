@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use specdec::experiment::Manifest;
+use specdec::run::experiment::Manifest;
 
 use crate::run_support::{fail, folder, run, specdec, succeed};
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use specdec::experiment::{Manifest, RunSession};
-use specdec::report::report;
-use specdec::rows::{BetweenRow, BlockRow, GenerationRow, MachineRow};
-use specdec::statistics::{Ratio, random_effects};
+use specdec::measure::rows::{BetweenRow, BlockRow, GenerationRow, MachineRow};
+use specdec::measure::statistics::{Ratio, random_effects};
+use specdec::run::experiment::{Manifest, RunSession};
+use specdec::run::report::report;
 
 use crate::experiment_support::rows;
 use crate::report::written;

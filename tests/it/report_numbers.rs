@@ -3,10 +3,11 @@
 use std::fs;
 use std::sync::atomic::AtomicBool;
 
-use specdec::experiment::{Manifest, read_plan};
-use specdec::model::{Role, load as load_model};
-use specdec::report::{load, report};
-use specdec::rows::{GenerationRow, PassCost, PositionRow, Recalibration, SummaryRow};
+use specdec::checkpoint::load as load_model;
+use specdec::measure::rows::{GenerationRow, PassCost, PositionRow, Recalibration, SummaryRow};
+use specdec::model::Role;
+use specdec::run::experiment::{Manifest, read_plan};
+use specdec::run::report::{load, report};
 
 use crate::experiment_support::{rows, run_smoke};
 use crate::figures::imitate;

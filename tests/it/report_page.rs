@@ -7,9 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use specdec::model::{Role, load};
-use specdec::report::{load as load_run, report};
-use specdec::rows::TraceRow;
+use specdec::checkpoint::load;
+use specdec::measure::rows::TraceRow;
+use specdec::model::Role;
+use specdec::run::report::{load as load_run, report};
 
 use crate::experiment_support::run_smoke;
 use crate::report::{reported, summary, written};

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use specdec::params::{Params, Value};
-use specdec::report::{load, report};
-use specdec::rows::{DivergenceRow, FailureRow, RoundRow, SummaryRow};
+use specdec::core::params::{Params, Value};
+use specdec::measure::rows::{DivergenceRow, FailureRow, RoundRow, SummaryRow};
+use specdec::run::report::{load, report};
 
 use crate::report::{reported, summary, written};
 use crate::synthetic::{Rows, Synthetic};

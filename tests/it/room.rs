@@ -5,17 +5,17 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-use specdec::beam::{BeamSearch, BeamSettings, NoBeamObserver};
-use specdec::chance::{Request, Seeded};
-use specdec::clock::{RealClock, Who};
-use specdec::decode::{Generation, MethodSpec, NoObserver, StopRules, generate, prefill};
-use specdec::distribution::Token;
-use specdec::draft::{DRAFTERS, Tools};
-use specdec::error::Error;
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::{RealClock, Who};
+use specdec::core::distribution::Token;
+use specdec::core::error::Error;
+use specdec::core::sampling::SamplingParams;
+use specdec::method::beam::{BeamSearch, BeamSettings, NoBeamObserver};
+use specdec::method::decode::{Generation, MethodSpec, NoObserver, StopRules, generate, prefill};
+use specdec::method::draft::{DRAFTERS, Tools};
 use specdec::model::{
     Evaluation, KvCache, LanguageModel, ModelInfo, Prefilled, Session, Toy, Work, zoo,
 };
-use specdec::sampling::SamplingParams;
 
 const PROMPT: [Token; 3] = [0, 1, 2];
 /// Slots for the nodes of a tree outside its deepest path.

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
-use specdec::experiment::Plan;
-use specdec::rows::BlockRow;
+use specdec::measure::rows::BlockRow;
+use specdec::run::experiment::Plan;
 
 use crate::rows_fields::Rows;
 use crate::rows_support::Busy;

@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
-use specdec::experiment::Plan;
-use specdec::experiment::divergence;
-use specdec::rows::columns;
-use specdec::rows::{
+use specdec::measure::rows::columns;
+use specdec::measure::rows::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RAW_FILES, RoundRow, TextRow,
     TraceRow,
 };
+use specdec::run::experiment::Plan;
+use specdec::run::experiment::divergence;
 
 use crate::experiment_support::rows;
 use crate::rows_blocks::sealed;

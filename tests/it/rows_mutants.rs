@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest, Sha256};
-use specdec::clock::Who;
-use specdec::distribution::Token;
-use specdec::experiment::{Cell, Plan};
-use specdec::rows::{GenerationRow, PositionRow, RoundRow, TextRow};
+use specdec::core::clock::Who;
+use specdec::core::distribution::Token;
+use specdec::measure::rows::{GenerationRow, PositionRow, RoundRow, TextRow};
+use specdec::run::experiment::{Cell, Plan};
 
 use crate::rows_fields::{FINISHED, Rows, replayed_columns};
 use crate::rows_mutants_files::{BLOCKS, OTHERS};

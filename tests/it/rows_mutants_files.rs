@@ -1,7 +1,7 @@
 //! Known-wrong rows of texts, failures, differences and blocks.
 
-use specdec::decode::PLAIN;
-use specdec::rows::{BlockRow, DivergenceRow};
+use specdec::measure::rows::{BlockRow, DivergenceRow};
+use specdec::method::decode::PLAIN;
 
 use crate::rows_fields::Rows;
 use crate::rows_mutants::{Mutant, cell, tokens_of};

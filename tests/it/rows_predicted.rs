@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use specdec::decode::MethodSpec;
-use specdec::experiment::Cell;
-use specdec::rows::RoundRow;
+use specdec::measure::rows::RoundRow;
+use specdec::method::decode::MethodSpec;
+use specdec::run::experiment::Cell;
 
 use crate::experiment_support::baseline_of;
 use crate::rows_summary::{Sums, ratio};

@@ -1,8 +1,8 @@
 //! Prompts are the units of resampling: no interval, however it is computed, counts
 //! repeats of a prompt as further prompts.
 
-use specdec::report::load;
-use specdec::rows::{GenerationRow, RoundRow};
+use specdec::measure::rows::{GenerationRow, RoundRow};
+use specdec::run::report::load;
 
 use crate::report::summary;
 use crate::synthetic::{Rows, Synthetic};

@@ -3,15 +3,15 @@
 //! field of every row follows by the definitions of `docs/metrics.md`.
 
 use sha2::{Digest, Sha256};
-use specdec::decode::{MethodSpec, PLAIN};
-use specdec::distribution::Token;
-use specdec::error::Error;
-use specdec::experiment::prompts::Prompt;
-use specdec::experiment::{Cell, Setup};
-use specdec::model::ToyPair;
-use specdec::rows::{
+use specdec::core::distribution::Token;
+use specdec::core::error::Error;
+use specdec::measure::rows::{
     BlockRow, DivergenceRow, FailureRow, GenerationRow, PositionRow, RoundRow, TextRow, TraceRow,
 };
+use specdec::method::decode::{MethodSpec, PLAIN};
+use specdec::model::ToyPair;
+use specdec::run::experiment::prompts::Prompt;
+use specdec::run::experiment::{Cell, Setup};
 
 use crate::rows_blocks::attempts;
 use crate::rows_distributions::gap;

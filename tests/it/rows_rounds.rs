@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use specdec::clock::Who;
-use specdec::distribution::Token;
-use specdec::experiment::Cell;
-use specdec::experiment::prompts::Prompt;
-use specdec::rows::{PositionRow, RoundRow};
+use specdec::core::clock::Who;
+use specdec::core::distribution::Token;
+use specdec::measure::rows::{PositionRow, RoundRow};
+use specdec::run::experiment::Cell;
+use specdec::run::experiment::prompts::Prompt;
 
 use crate::rows_distributions::{
     Drawn, ceiling, distribution, entropy, gap, lenient, one_hot, overlap,

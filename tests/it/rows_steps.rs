@@ -4,15 +4,15 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use specdec::chance::{Chance, Request, Seeded};
-use specdec::clock::{Clock, Who};
-use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::distribution::Token;
-use specdec::draft::Tools;
-use specdec::error::Error;
-use specdec::experiment::Setup;
-use specdec::experiment::prompts::Prompt;
+use specdec::core::chance::{Chance, Request, Seeded};
+use specdec::core::clock::{Clock, Who};
+use specdec::core::distribution::Token;
+use specdec::core::error::Error;
+use specdec::method::decode::{Generation, MethodSpec, StopRules};
+use specdec::method::draft::Tools;
 use specdec::model::evaluate_one;
+use specdec::run::experiment::Setup;
+use specdec::run::experiment::prompts::Prompt;
 
 use crate::rows_replay::Replay;
 use crate::rows_support::{look_ns, pass_ns};

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use specdec::decode::PLAIN;
-use specdec::experiment::{Cell, Manifest};
-use specdec::report::report;
-use specdec::rows::Calibration;
-use specdec::rows::{BlockRow, GenerationRow, RoundRow, SummaryRow, SurvivalRow};
+use specdec::measure::rows::Calibration;
+use specdec::measure::rows::{BlockRow, GenerationRow, RoundRow, SummaryRow, SurvivalRow};
+use specdec::method::decode::PLAIN;
+use specdec::run::experiment::{Cell, Manifest};
+use specdec::run::report::report;
 
 use crate::experiment_support::rows;
 use crate::loops::looped;
@@ -116,7 +116,7 @@ fn tokens(sums: &Sums<'_>, own: &GenerationRow) -> Vec<u32> {
 /// How a cell went, and the first of its failures.
 fn status(sums: &Sums<'_>) -> (String, String) {
     let run = sums.run;
-    let own = |f: &&specdec::rows::FailureRow| f.cell == sums.cell.id && !f.superseded;
+    let own = |f: &&specdec::measure::rows::FailureRow| f.cell == sums.cell.id && !f.superseded;
     let failures = run.found.failures.iter().filter(own).collect::<Vec<_>>();
     let all = run.plan.prompts.len() * run.plan.repeats as usize;
     let status = match (sums.generations.len(), failures.len()) {

@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use specdec::clock::{Clock, Lost, Who};
-use specdec::distribution::Token;
-use specdec::draft::Texts;
-use specdec::error::Error;
-use specdec::experiment::{
+use specdec::core::clock::{Clock, Lost, Who};
+use specdec::core::distribution::Token;
+use specdec::core::error::Error;
+use specdec::core::sampling::{ForEachRow, Logits};
+use specdec::io::input::read_text;
+use specdec::method::draft::Texts;
+use specdec::model::{Evaluation, LanguageModel, Letters, ModelInfo, Session, Toy, ToyPair, Work};
+use specdec::run::experiment::{
     Experiment, Frozen, Material, PACK_ABOVE, Plan, Resume, Setup, freeze, run,
 };
-use specdec::input::read_text;
-use specdec::model::{Evaluation, LanguageModel, Letters, ModelInfo, Session, Toy, ToyPair, Work};
-use specdec::prompt::Question;
-use specdec::sampling::{ForEachRow, Logits};
+use specdec::run::prompt::Question;
 
 /// Nanoseconds that the n-th reading of the clock in a generation takes.
 pub(crate) fn look_ns(n: u64) -> u64 {

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use specdec::distribution::Token;
-use specdec::experiment::Cell;
-use specdec::rows::{TraceNode, TraceRound, TraceRow};
+use specdec::core::distribution::Token;
+use specdec::measure::rows::{TraceNode, TraceRound, TraceRow};
+use specdec::run::experiment::Cell;
 
 use crate::rows_distributions::overlap;
 use crate::rows_replay::Replay;

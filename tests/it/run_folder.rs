@@ -6,10 +6,10 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use specdec::experiment::{Build, Manifest, Status};
-use specdec::report;
-use specdec::rows::PassCost;
-use specdec::rows::RAW_FILES;
+use specdec::measure::rows::PassCost;
+use specdec::measure::rows::RAW_FILES;
+use specdec::run::experiment::{Build, Manifest, Status};
+use specdec::run::report;
 
 use crate::run_support::{
     LONG, begun, blocks, fail, folder, generations, rounds, run, signal, spawn, specdec, standing,
@@ -200,7 +200,9 @@ fn blocks_whose_rows_were_changed_are_run_again() {
     succeed(run(out.path(), &["--resume"]));
     let mut found = rounds(&folder);
     let mut expected = expected;
-    let key = |r: &specdec::rows::RoundRow| (r.prompt.clone(), r.repeat, r.cell.clone(), r.round);
+    let key = |r: &specdec::measure::rows::RoundRow| {
+        (r.prompt.clone(), r.repeat, r.cell.clone(), r.round)
+    };
     found.sort_by_key(key);
     expected.sort_by_key(key);
     assert_eq!(found, expected);
@@ -302,7 +304,7 @@ fn editing_the_text_of_a_drafter_makes_another_plan() {
     manifest.status = Status::Running;
     manifest.write(&folder).unwrap();
     let ids = |path: &Path| {
-        let plan = specdec::experiment::read_plan(path).unwrap();
+        let plan = specdec::run::experiment::read_plan(path).unwrap();
         plan.cells.iter().map(|c| c.id.clone()).collect::<Vec<_>>()
     };
     let before = ids(&folder);

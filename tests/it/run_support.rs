@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use specdec::experiment::Manifest;
-use specdec::rows::{BlockRow, GenerationRow, RoundRow};
+use specdec::measure::rows::{BlockRow, GenerationRow, RoundRow};
+use specdec::run::experiment::Manifest;
 
 use crate::experiment_support::rows;
 

@@ -2,8 +2,8 @@
 //! full sorts.
 
 use proptest::prelude::*;
-use specdec::distribution::{Dist, DistError};
-use specdec::sampling::{History, Logits, PROCESSORS, Sampler, SamplingParams};
+use specdec::core::distribution::{Dist, DistError};
+use specdec::core::sampling::{History, Logits, PROCESSORS, Sampler, SamplingParams};
 
 pub(crate) const PLAIN: History<'static> = History { prompt_len: 0, context: &[], drafted: &[] };
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use proptest::prelude::*;
-use specdec::chance::Exhaustive;
-use specdec::distribution::{Dist, Token};
+use specdec::core::chance::Exhaustive;
+use specdec::core::distribution::{Dist, Token};
+use specdec::core::sampling::Logits;
+use specdec::core::tree::{Draft, NodeId, Row};
 use specdec::model::{self, Feed, LanguageModel, Session, Toy, ToyPair, Want, Work, evaluate_one};
-use specdec::sampling::Logits;
-use specdec::tree::{Draft, NodeId, Row};
 
 const ORDER: usize = 7;
 /// The number of tree nodes for which a session has room in addition to a full context.

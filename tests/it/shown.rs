@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use specdec::experiment::read_plan;
-use specdec::report;
-use specdec::rows::{GenerationRow, RoundRow, TextRow};
-use specdec::shown::{self, cell};
+use specdec::io::shown::{self, cell};
+use specdec::measure::rows::{GenerationRow, RoundRow, TextRow};
+use specdec::run::experiment::read_plan;
+use specdec::run::report;
 
 use crate::experiment_support::rows;
 use crate::run_support::{specdec, succeed};

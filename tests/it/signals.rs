@@ -3,13 +3,13 @@
 
 use std::rc::Rc;
 
-use specdec::chance::Exhaustive;
-use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::draft::Tools;
-use specdec::exactness::{Gap, enumerate, target_distribution};
+use specdec::core::chance::Exhaustive;
+use specdec::core::sampling::{Sampler, SamplingParams};
+use specdec::core::tree::{Draft, Siblings};
+use specdec::method::decode::{Generation, MethodSpec, StopRules};
+use specdec::method::draft::Tools;
 use specdec::model::LanguageModel;
-use specdec::sampling::{Sampler, SamplingParams};
-use specdec::tree::{Draft, Siblings};
+use specdec::proof::{Gap, enumerate, target_distribution};
 
 use crate::asking::{Asking, FinishedRound, seeded_draws, spec};
 use crate::fixtures::{dist, markov, near};
@@ -171,8 +171,9 @@ fn siblings_drawn_from_two_distributions_are_mixed() {
     assert_eq!(draft.siblings(None), Siblings::Independent);
     draft.sample(None, &other, &mut chance);
     assert_eq!(draft.siblings(None), Siblings::Mixed);
-    let k_seq = specdec::verify::VERIFIERS.iter().find(|entry| entry.name == "k_seq").unwrap();
-    let k_seq = (k_seq.build.make)(&specdec::params::Params::default());
+    let k_seq =
+        specdec::method::verify::VERIFIERS.iter().find(|entry| entry.name == "k_seq").unwrap();
+    let k_seq = (k_seq.build.make)(&specdec::core::params::Params::default());
     assert!(!k_seq.supports(&draft.shape()));
 }
 
@@ -182,9 +183,10 @@ fn the_overlap_of_a_fork_is_that_of_its_first_child() {
     let first = Rc::new(dist(&[0.6, 0.4, 0.0]));
     let mut draft = Draft::empty(3);
     draft.sample_distinct(None, &first, 2, &mut Exhaustive::default());
-    let verdict = specdec::round::Verdict { path: vec![1], ..Default::default() };
+    let verdict = specdec::core::round::Verdict { path: vec![1], ..Default::default() };
     FinishedRound::new(&draft, &[1]).event(|event| {
-        let event = specdec::round::RoundEvent { targets: &dists, verdict: &verdict, ..*event };
+        let event =
+            specdec::core::round::RoundEvent { targets: &dists, verdict: &verdict, ..*event };
         // Token 0 was drawn from 0.6, 0.4, 0; token 1, which is kept, from itself.
         assert_eq!((event.reached(), event.forks()), (vec![0, 1], vec![None]));
         near(event.overlap(None), 0.6);

@@ -3,25 +3,27 @@
 
 use std::time::Duration;
 
-use specdec::bench::CostRow;
-use specdec::chance::{Request, Seeded};
-use specdec::clock::{Clock, VirtualClock, VirtualCosts};
-use specdec::decode::{
+use specdec::checkpoint::SMALL_PAIR;
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::{Clock, VirtualClock, VirtualCosts};
+use specdec::core::distribution::Token;
+use specdec::core::error::Error;
+use specdec::core::params::Params;
+use specdec::core::round::RoundEvent;
+use specdec::core::sampling::SamplingParams;
+use specdec::engine::Settings;
+use specdec::measure::bench::CostRow;
+use specdec::method::decode::{
     Generation, MethodSpec, Observer, Sequence, StopRules, Totals, one_round_together, prefill,
 };
-use specdec::distribution::Token;
-use specdec::draft::Tools;
-use specdec::error::Error;
-use specdec::forecasting::CostTable;
-use specdec::model::{LanguageModel, SMALL_PAIR, Settings};
-use specdec::params::Params;
-use specdec::round::RoundEvent;
-use specdec::sampling::SamplingParams;
-use specdec::simulation::{
+use specdec::method::draft::Tools;
+use specdec::model::LanguageModel;
+use specdec::tapes::forecasting::CostTable;
+use specdec::tapes::simulation::{
     Arrivals, Outlook, PolicyParams, ServedRequest, ServedRun, Server, ServerLimits,
     SimulatedSequence, StepCosts, policies,
 };
-use specdec::tape::{LoggedRound, TapeLog};
+use specdec::tapes::tape::{LoggedRound, TapeLog};
 
 const SEED: u64 = 11;
 const SLOTS: usize = 4;

@@ -1,11 +1,11 @@
 //! The rows of `simulation.csv` from requests whose times are known.
 
-use specdec::params::Params;
-use specdec::simulation::{
+use specdec::core::params::Params;
+use specdec::tapes::simulation::{
     Arrivals, Outlook, PolicyParams, RequestRow, Served, ServedRun, Server, ServerLimits,
     SimulatedSequence, SimulationConfig, SimulationRow, StepCosts, policies,
 };
-use specdec::tape::AcceptanceRule;
+use specdec::tapes::tape::AcceptanceRule;
 
 use crate::fixtures::near;
 use crate::forecast_by_hand::same_row;

@@ -1,14 +1,16 @@
 //! A server in simulated time, step by step.
 
-use specdec::bench::CostRow;
-use specdec::forecasting::CostTable;
-use specdec::params::Params;
-use specdec::simulation::{
+use specdec::core::params::Params;
+use specdec::measure::bench::CostRow;
+use specdec::tapes::forecasting::CostTable;
+use specdec::tapes::simulation::{
     Arrivals, DecodingRequest, Outlook, PolicyParams, RequestProgress, ServedRound, ServedRun,
     Server, ServerLimits, ServerStep, ServingPolicy, SimulatedSequence, StepCosts, StepWork,
     policies,
 };
-use specdec::tape::{AcceptanceRule, LoggedRound, SequenceOdds, TapeLog, TapeScore, TapeSequence};
+use specdec::tapes::tape::{
+    AcceptanceRule, LoggedRound, SequenceOdds, TapeLog, TapeScore, TapeSequence,
+};
 
 use crate::tape_support::sequence_of;
 

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use specdec::experiment::read_plan;
-use specdec::rows::{GenerationRow, RoundRow, SummaryRow, TextRow};
+use specdec::measure::rows::{GenerationRow, RoundRow, SummaryRow, TextRow};
+use specdec::run::experiment::read_plan;
 
 use crate::experiment_support::rows;
 use crate::run_support::{folder, run, specdec, succeed};

@@ -1,7 +1,7 @@
 //! Statistics, compared with counts by hand.
 
-use specdec::rows::{Calibration, CellCosts, PassCost, RoundRow};
-use specdec::statistics::*;
+use specdec::measure::rows::{Calibration, CellCosts, PassCost, RoundRow};
+use specdec::measure::statistics::*;
 
 use crate::synthetic::Synthetic;
 

@@ -4,18 +4,18 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use specdec::chance::{Request, Seeded};
-use specdec::clock::{Clock, VirtualClock, VirtualCosts, Who};
-use specdec::decode::{
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::{Clock, VirtualClock, VirtualCosts, Who};
+use specdec::core::distribution::Token;
+use specdec::core::error::Error;
+use specdec::core::round::RoundEvent;
+use specdec::core::sampling::{Sampler, SamplingParams};
+use specdec::method::decode::{
     Generation, MethodSpec, NoObserver, Observer, StopReason, StopRules, Totals, generate,
 };
-use specdec::distribution::Token;
-use specdec::draft::{DRAFTERS, Tools};
-use specdec::error::Error;
-use specdec::exactness::{Gap, JointDistribution, enumerate, target_distribution};
+use specdec::method::draft::{DRAFTERS, Tools};
 use specdec::model::{Codec, Letters, Toy, ToyPair, zoo};
-use specdec::round::RoundEvent;
-use specdec::sampling::{Sampler, SamplingParams};
+use specdec::proof::{Gap, JointDistribution, enumerate, target_distribution};
 
 /// Each token is followed by the next one, in a cycle.
 fn cycle(vocab: usize) -> (Toy, Toy) {

@@ -8,7 +8,7 @@ use std::process::{self, Child, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use specdec::rows::BlockRow;
+use specdec::measure::rows::BlockRow;
 use tempfile::TempDir;
 
 use crate::run_support::{blocks, signal, specdec, wait_for_a_block};

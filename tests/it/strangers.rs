@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use specdec::experiment::{Manifest, Status};
-use specdec::rows::RAW_FILES;
+use specdec::measure::rows::RAW_FILES;
+use specdec::run::experiment::{Manifest, Status};
 
 use crate::run_support::{fail, folder, run, specdec, succeed};
 use crate::synthetic::Synthetic;

@@ -9,14 +9,14 @@ use std::path::Path;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use specdec::decode::MethodSpec;
-use specdec::experiment::{Cell, Choice, FORMAT, Plan, PlannedModel, SweepPoint};
-use specdec::model::hex;
-use specdec::rows::{
+use specdec::core::sampling::SamplingParams;
+use specdec::measure::rows::{
     Calibration, CellCosts, DivergenceRow, FailureRow, GenerationRow, PassCost, PositionRow,
     RAW_FILES, RoundRow,
 };
-use specdec::sampling::SamplingParams;
+use specdec::method::decode::MethodSpec;
+use specdec::model::hex;
+use specdec::run::experiment::{Cell, Choice, FORMAT, Plan, PlannedModel, SweepPoint};
 
 use crate::fixtures::uniform;
 use crate::synthetic_blocks::{blocks, texts};

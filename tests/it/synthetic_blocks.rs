@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use specdec::experiment::Plan;
-use specdec::rows::{BlockRow, PositionRow, TextRow};
+use specdec::measure::rows::{BlockRow, PositionRow, TextRow};
+use specdec::run::experiment::Plan;
 
 use crate::fixtures::uniform;
 use crate::synthetic::Rows;
@@ -31,7 +31,7 @@ pub(crate) fn short(bytes: &[u8]) -> String {
 /// The texts of the generations: `new_tokens` times token 0.
 pub(crate) fn texts(rows: &Rows) -> Vec<TextRow> {
     let counted = rows.generations.iter().filter(|g| !g.superseded);
-    let text = |g: &specdec::rows::GenerationRow| TextRow {
+    let text = |g: &specdec::measure::rows::GenerationRow| TextRow {
         cell: g.cell.clone(),
         prompt: g.prompt.clone(),
         repeat: g.repeat,

@@ -1,14 +1,14 @@
 //! What draft length policies see of the drafts of a tape, against the enumeration of the
 //! production code.
 
-use specdec::exactness::target_distribution;
-use specdec::forecasting::CostTable;
-use specdec::params::{Params, Value};
-use specdec::sampling::{Sampler, SamplingParams};
-use specdec::simulation::{
+use specdec::core::params::{Params, Value};
+use specdec::core::sampling::{Sampler, SamplingParams};
+use specdec::proof::target_distribution;
+use specdec::tapes::forecasting::CostTable;
+use specdec::tapes::simulation::{
     DecodingRequest, Outlook, PolicyParams, ServerStep, StepCosts, StepWork, policies,
 };
-use specdec::tape::{
+use specdec::tapes::tape::{
     AcceptanceRule, SequenceOdds, TapeScore, TapeSequence, TargetReader, Teacher, forecast,
     log_probs, score_sequence,
 };

@@ -1,17 +1,17 @@
 //! Forecasts from sequences, against the enumeration of the production code.
 
 use crate::tape_support::{ending, reader, sequence_of};
-use specdec::chance::{Request, Seeded};
-use specdec::clock::{VirtualClock, VirtualCosts};
-use specdec::decode::{Generation, Method, MethodSpec, Observer, StopRules, generate};
-use specdec::draft::Tools;
-use specdec::error::Error;
-use specdec::exactness::{Probe, enumerate, target_distribution};
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::{VirtualClock, VirtualCosts};
+use specdec::core::error::Error;
+use specdec::core::params::{Params, Value};
+use specdec::core::round::RoundEvent;
+use specdec::core::sampling::{Sampler, SamplingParams};
+use specdec::method::decode::{Generation, Method, MethodSpec, Observer, StopRules, generate};
+use specdec::method::draft::Tools;
 use specdec::model::{LanguageModel, Toy, ToyPair, zoo};
-use specdec::params::{Params, Value};
-use specdec::round::RoundEvent;
-use specdec::sampling::{Sampler, SamplingParams};
-use specdec::tape::{
+use specdec::proof::{Probe, enumerate, target_distribution};
+use specdec::tapes::tape::{
     AcceptanceRule, SequenceOdds, TapeScore, TapeSequence, Teacher, draft_starts, log_probs,
     score_sequence,
 };

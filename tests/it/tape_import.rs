@@ -4,7 +4,8 @@ use std::fs;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use specdec::model::{Catalog, Codec, Loaded, Role, Spelling, load};
+use specdec::checkpoint::{Catalog, load};
+use specdec::model::{Codec, Loaded, Role, Spelling};
 
 use crate::cli_support::{refuses, specdec, stdout, text};
 

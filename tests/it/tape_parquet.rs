@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use specdec::input::READS_DAMAGED;
-use specdec::recording::{read_tape_file, write_parquet};
-use specdec::tape::{
+use specdec::io::input::READS_DAMAGED;
+use specdec::tapes::recording::{read_tape_file, write_parquet};
+use specdec::tapes::tape::{
     DraftBeliefs, DraftStart, LoggedRound, SiblingScores, TAPE_FORMAT, Tape, TapeDrafter,
     TapeHeader, TapeLine, TapeLog, TapeModel, TapeScore,
 };

@@ -1,11 +1,11 @@
 //! How recorded completions end, their probabilities, and the drafts that leave them.
 
-use specdec::chance::Request;
-use specdec::clock::{VirtualClock, VirtualCosts};
-use specdec::decode::StopRules;
+use specdec::core::chance::Request;
+use specdec::core::clock::{VirtualClock, VirtualCosts};
+use specdec::core::sampling::{Sampler, SamplingParams};
+use specdec::method::decode::StopRules;
 use specdec::model::{LanguageModel, zoo};
-use specdec::sampling::{Sampler, SamplingParams};
-use specdec::tape::{
+use specdec::tapes::tape::{
     DraftBeliefs, TapeEnd, TapeRequest, TapeSequence, TargetReader, Teacher, log_probs,
     record_sequence, score_sequence,
 };

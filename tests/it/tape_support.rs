@@ -1,8 +1,8 @@
 //! Toys and sequences for tests of tapes.
 
+use specdec::core::sampling::Sampler;
 use specdec::model::{ToyPair, zoo};
-use specdec::sampling::Sampler;
-use specdec::tape::{TapeEnd, TapeSequence, TargetReader, Teacher};
+use specdec::tapes::tape::{TapeEnd, TapeSequence, TargetReader, Teacher};
 
 /// A toy whose completions may end.
 pub(crate) fn ending(name: &str) -> ToyPair {

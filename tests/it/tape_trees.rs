@@ -1,13 +1,15 @@
 //! Forecasts of trees, against the enumeration of the production code.
 
 use crate::tape_support::{ending, reader, sequence_of};
-use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::exactness::{Probe, enumerate, target_distribution};
+use specdec::core::params::{Params, Value};
+use specdec::core::round::RoundEvent;
+use specdec::core::sampling::{Sampler, SamplingParams};
+use specdec::method::decode::{Generation, MethodSpec, StopRules};
 use specdec::model::{LanguageModel, ToyPair};
-use specdec::params::{Params, Value};
-use specdec::round::RoundEvent;
-use specdec::sampling::{Sampler, SamplingParams};
-use specdec::tape::{SequenceOdds, SiblingKind, TapeSequence, Teacher, log_probs, score_sequence};
+use specdec::proof::{Probe, enumerate, target_distribution};
+use specdec::tapes::tape::{
+    SequenceOdds, SiblingKind, TapeSequence, Teacher, log_probs, score_sequence,
+};
 
 /// Maximum number of tokens of a completion.
 const MAX: usize = 4;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use specdec::experiment::{Manifest, Status};
+use specdec::run::experiment::{Manifest, Status};
 
 use crate::checkpoint::Checkpoint;
 use crate::cli_support::{json, refuses, stdout, text};

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use specdec::decode::TextStream;
-use specdec::distribution::Token;
-use specdec::error::Error;
+use specdec::core::distribution::Token;
+use specdec::core::error::Error;
+use specdec::method::decode::TextStream;
 use specdec::model::Codec;
 
 /// A codec whose tokens are these bytes.

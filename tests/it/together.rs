@@ -5,18 +5,20 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use specdec::chance::{Chance, Request, Seeded, Site};
-use specdec::clock::{VirtualClock, VirtualCosts};
-use specdec::decode::{
+use specdec::checkpoint::SMALL_PAIR;
+use specdec::core::chance::{Chance, Request, Seeded, Site};
+use specdec::core::clock::{VirtualClock, VirtualCosts};
+use specdec::core::distribution::{Dist, Token};
+use specdec::core::error::Error;
+use specdec::core::round::RoundEvent;
+use specdec::core::sampling::{Logits, SamplingParams};
+use specdec::engine::{Dtype, Settings};
+use specdec::method::decode::{
     Generation, Method, MethodSpec, Observer, PLAIN, Sequence, StopRules, Totals, generate,
     one_round_together, prefill,
 };
-use specdec::distribution::{Dist, Token};
-use specdec::draft::{DRAFTERS, Drafter, Pausing, Round, Tools};
-use specdec::error::Error;
-use specdec::model::{Dtype, LanguageModel, SMALL_PAIR, Settings};
-use specdec::round::RoundEvent;
-use specdec::sampling::{Logits, SamplingParams};
+use specdec::method::draft::{DRAFTERS, Drafter, Pausing, Round, Tools};
+use specdec::model::LanguageModel;
 
 /// Requests that are open at the same time.
 const REQUESTS: u32 = 32;

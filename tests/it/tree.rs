@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use specdec::chance::{Chance, Exhaustive, Purpose, Request, Seeded, Site};
-use specdec::distribution::Dist;
-use specdec::tree::{Draft, DraftShape, Origin, Siblings};
+use specdec::core::chance::{Chance, Exhaustive, Purpose, Request, Seeded, Site};
+use specdec::core::distribution::Dist;
+use specdec::core::tree::{Draft, DraftShape, Origin, Siblings};
 
 fn distribution() -> Rc<Dist> {
     Rc::new(Dist::from_probs(vec![0.25, 0.75, 0.0]).unwrap())

@@ -1,13 +1,15 @@
 //! Decoding without a KV cache: the same bits in more time.
 
-use specdec::chance::{Request, Seeded};
-use specdec::clock::RealClock;
-use specdec::decode::{Generation, MethodSpec, Observer, StopRules, generate};
-use specdec::error::Error;
-use specdec::model::{CacheDtype, LanguageModel, Role, Settings, Source, load};
-use specdec::params::{Params, Value};
-use specdec::round::RoundEvent;
-use specdec::sampling::{Logits, SamplingParams};
+use specdec::checkpoint::load;
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::RealClock;
+use specdec::core::error::Error;
+use specdec::core::params::{Params, Value};
+use specdec::core::round::RoundEvent;
+use specdec::core::sampling::{Logits, SamplingParams};
+use specdec::engine::{Settings, Source};
+use specdec::method::decode::{Generation, MethodSpec, Observer, StopRules, generate};
+use specdec::model::{CacheDtype, LanguageModel, Role};
 
 use crate::families::root;
 

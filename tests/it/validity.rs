@@ -4,11 +4,12 @@ use std::cell::Cell;
 use std::fs;
 use std::time::Duration;
 
-use specdec::check::{CheckOutcome, CheckSetup, check};
-use specdec::clock::{Clock, Lost, RealClock};
-use specdec::decode::MethodSpec;
-use specdec::model::{Role, load};
-use specdec::report::{InvalidTimes, SpeedVerdict, TimesValidity, report};
+use specdec::checkpoint::load;
+use specdec::core::clock::{Clock, Lost, RealClock};
+use specdec::method::decode::MethodSpec;
+use specdec::model::Role;
+use specdec::run::check::{CheckOutcome, CheckSetup, check};
+use specdec::run::report::{InvalidTimes, SpeedVerdict, TimesValidity, report};
 
 use crate::disturbed::disturb;
 use crate::fixtures::near;

@@ -9,13 +9,13 @@ use std::rc::Rc;
 
 use rand::Rng;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
-use specdec::chance::{Chance, Exhaustive, Purpose, Request, Seeded, Site};
-use specdec::distribution::{Dist, Token};
-use specdec::params::Params;
-use specdec::registry::Class;
-use specdec::round::Verdict;
-use specdec::tree::{Draft, NodeId, Siblings};
-use specdec::verify::{Gumbel, VERIFIERS, Verifier, ceiling};
+use specdec::core::chance::{Chance, Exhaustive, Purpose, Request, Seeded, Site};
+use specdec::core::distribution::{Dist, Token};
+use specdec::core::params::Params;
+use specdec::core::registry::Class;
+use specdec::core::round::Verdict;
+use specdec::core::tree::{Draft, NodeId, Siblings};
+use specdec::method::verify::{Gumbel, VERIFIERS, Verifier, ceiling};
 
 const VOCAB: usize = 3;
 /// Levels of the deepest draft.

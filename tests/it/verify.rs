@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
-use specdec::chance::{Chance, Exhaustive};
-use specdec::distribution::Dist;
-use specdec::params::{Params, Value};
-use specdec::registry::{Class, Entry};
-use specdec::round::Verdict;
-use specdec::tree::{Draft, DraftShape, Row, Siblings};
-use specdec::verify::{
+use specdec::core::chance::{Chance, Exhaustive};
+use specdec::core::distribution::Dist;
+use specdec::core::params::{Params, Value};
+use specdec::core::registry::{Class, Entry};
+use specdec::core::round::Verdict;
+use specdec::core::tree::{Draft, DraftShape, Row, Siblings};
+use specdec::method::verify::{
     BuildVerifier, Lenient, Rejection, TokenMatch, Typical, VERIFIERS, Verifier,
 };
 

@@ -9,21 +9,21 @@ use std::sync::Arc;
 
 use rand::RngExt;
 use specdec::Error;
-use specdec::decode::{Generation, MethodSpec, StopRules};
-use specdec::distribution::Token;
-use specdec::draft::DRAFTERS;
-use specdec::exactness::{
-    ChainCase, Enumeration, Gap, draft_model, draft_rows, enumerate, target_distribution,
-};
+use specdec::core::distribution::Token;
+use specdec::core::params::{Params, Value};
+use specdec::core::sampling::{Logits, Sampler, SamplingParams};
+use specdec::core::tree::Draft;
+use specdec::method::decode::{Generation, MethodSpec, StopRules};
+use specdec::method::draft::DRAFTERS;
+use specdec::method::verify::Rule;
 use specdec::model::zoo::{self, OTHER_VOCABULARIES};
 use specdec::model::{
     Codec, Evaluation, KvCache, LanguageModel, ModelInfo, Role, Session, SharedVocabulary,
     Spelling, ToyPair, TranslatedModel, Want, Words, Work, evaluate_one,
 };
-use specdec::params::{Params, Value};
-use specdec::sampling::{Logits, Sampler, SamplingParams};
-use specdec::tree::Draft;
-use specdec::verify::Rule;
+use specdec::proof::{
+    ChainCase, Enumeration, Gap, draft_model, draft_rows, enumerate, target_distribution,
+};
 
 use crate::fixtures::{near, seeded};
 

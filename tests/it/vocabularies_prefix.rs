@@ -5,17 +5,19 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use specdec::chance::{Request, Seeded};
-use specdec::clock::RealClock;
-use specdec::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
-use specdec::draft::Tools;
-use specdec::exactness::{Gap, enumerate, target_distribution};
+use specdec::Pair;
+use specdec::checkpoint::{GgmlVocabulary, load};
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::clock::RealClock;
+use specdec::core::distribution::Token;
+use specdec::core::sampling::{Sampler, SamplingParams};
+use specdec::method::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
+use specdec::method::draft::Tools;
 use specdec::model::{
-    ChatMessage, Conversation, GgmlVocabulary, LanguageModel, Letters, ModelInfo, Role,
-    SharedVocabulary, Spelling, ToyPair, TranslatedModel, Vocabulary, check_pair, load,
+    ChatMessage, Conversation, LanguageModel, Letters, ModelInfo, Role, SharedVocabulary, Spelling,
+    ToyPair, TranslatedModel, Vocabulary, check_pair,
 };
-use specdec::sampling::{Sampler, SamplingParams};
-use specdec::{Pair, distribution::Token};
+use specdec::proof::{Gap, enumerate, target_distribution};
 
 use crate::ggml_support::{CONTROL, NORMAL, add, codec};
 use crate::hub_support::draft_files;

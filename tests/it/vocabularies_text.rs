@@ -8,12 +8,10 @@ use std::path::Path;
 use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;
 use serde_json::{Value, json};
-use specdec::distribution::Token;
-use specdec::draft::DRAFTERS;
-use specdec::model::{
-    Catalog, Codec, GgmlVocabulary, LanguageModel, Loaded, Role, Spelling, TranslatedModel,
-    Vocabulary, load,
-};
+use specdec::checkpoint::{Catalog, GgmlVocabulary, load};
+use specdec::core::distribution::Token;
+use specdec::method::draft::DRAFTERS;
+use specdec::model::{Codec, LanguageModel, Loaded, Role, Spelling, TranslatedModel, Vocabulary};
 use specdec::{MethodSpec, Pair, SamplingParams};
 
 use crate::ggml_support::{BYTE, CONTROL, NORMAL, add, codec};

@@ -26,12 +26,14 @@ use crate::audit::{
     AuditLimits, AuditReader, AuditedDraft, AuditedSequence, RoundAudit, RoundVerdict, TokenAudit,
 };
 use crate::bugs::wrong_method;
-use crate::draft::draft_sampling;
-use crate::recording::{ExternalSequences, check_tokens, read_external_sequences, write_scored};
-use crate::sampling::SamplingParams;
-use crate::shown;
-use crate::tape::{AcceptanceRule, Teacher};
-use crate::terminal::Progress;
+use crate::core::sampling::SamplingParams;
+use crate::io::shown;
+use crate::io::terminal::Progress;
+use crate::method::draft::draft_sampling;
+use crate::tapes::recording::{
+    ExternalSequences, check_tokens, read_external_sequences, write_scored,
+};
+use crate::tapes::tape::{AcceptanceRule, Teacher};
 
 /// Options of `specdec audit`.
 #[derive(Debug, Args)]

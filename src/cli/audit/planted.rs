@@ -4,14 +4,14 @@
 use anyhow::Result;
 
 use crate::bugs::Mutant;
-use crate::chance::{Request, Seeded};
-use crate::clock::RealClock;
-use crate::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
-use crate::draft::Tools;
-use crate::pair::Pair;
-use crate::recording::{ExternalSequences, SequenceReport};
-use crate::tape::TapeSequence;
-use crate::terminal::Progress;
+use crate::checkpoint::pair::Pair;
+use crate::core::chance::{Request, Seeded};
+use crate::core::clock::RealClock;
+use crate::io::terminal::Progress;
+use crate::method::decode::{Generation, MethodSpec, NoObserver, StopRules, generate};
+use crate::method::draft::Tools;
+use crate::tapes::recording::{ExternalSequences, SequenceReport};
+use crate::tapes::tape::TapeSequence;
 
 /// The same sequences with completions of the known-wrong method, with K drafted tokens per round.
 pub(super) fn planted(
@@ -27,7 +27,7 @@ pub(super) fn planted(
         let sampling = sequences.tape.header.samplings[sequence.sampling];
         let spec = MethodSpec { sampling, num_speculative_tokens: k, ..MethodSpec::default() };
         sequence.tokens = continued(mutant, pair, &spec, sequence)?;
-        progress.advance(&crate::shown::line(&sequence.prompt));
+        progress.advance(&crate::io::shown::line(&sequence.prompt));
     }
     let reports = tape.sequences.iter().map(|_| SequenceReport::default()).collect();
     Ok(ExternalSequences { tape, reports })

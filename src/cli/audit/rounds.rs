@@ -3,8 +3,8 @@
 use anyhow::{Result, bail};
 
 use crate::audit::{ReportedCounts, ReportedRound, RoundShape, RoundVerdict};
-use crate::recording::ExternalSequences;
-use crate::shown::{count, e_value};
+use crate::io::shown::{count, e_value};
+use crate::tapes::recording::ExternalSequences;
 
 /// The rounds of sequences.
 #[derive(Debug)]

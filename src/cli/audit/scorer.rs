@@ -4,19 +4,20 @@ use anyhow::Result;
 #[cfg(feature = "serve")]
 use anyhow::{Context, bail};
 
+use crate::checkpoint::pair::Pair;
 use crate::cli::models::open_pair;
 use crate::cli::options::ModelArgs;
+use crate::core::sampling::SamplingParams;
 use crate::model::LanguageModel;
-use crate::pair::Pair;
-use crate::sampling::SamplingParams;
 
 #[cfg(feature = "serve")]
-use crate::{
-    cli::models::open_draft,
-    cli::some_prompts::SomePrompts,
-    gather::{ScoringServer, ScoringSettings},
-    recording::TapePrompt,
-};
+use crate::cli::models::open_draft;
+#[cfg(feature = "serve")]
+use crate::cli::some_prompts::SomePrompts;
+#[cfg(feature = "serve")]
+use crate::gather::{ScoringServer, ScoringSettings};
+#[cfg(feature = "serve")]
+use crate::tapes::recording::TapePrompt;
 
 /// Where the distributions come from.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use crate::distribution::Token;
-use crate::recording::ExternalSequences;
-use crate::sampling::SamplingParams;
-use crate::shown::count;
-use crate::tape::{TapeEnd, TapeSequence};
+use crate::core::distribution::Token;
+use crate::core::sampling::SamplingParams;
+use crate::io::shown::count;
+use crate::tapes::recording::ExternalSequences;
+use crate::tapes::tape::{TapeEnd, TapeSequence};
 
 /// How many of them are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]

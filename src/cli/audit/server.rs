@@ -9,9 +9,9 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use super::scorer::Scorer;
 use crate::cli::options::count;
 use crate::cli::some_prompts::SomePrompts;
+use crate::core::sampling::SamplingParams;
 use crate::gather::{Gathering, NamedServer, SERVER_APIS, ScoringSettings};
-use crate::recording::TapePrompt;
-use crate::sampling::SamplingParams;
+use crate::tapes::recording::TapePrompt;
 
 /// A server, and what to request from it.
 #[derive(Debug, Args)]

@@ -9,8 +9,8 @@ use super::Audited;
 use super::rounds::rounds_in_words;
 use super::seeds::SeedPairs;
 use crate::audit::{AuditLimits, AuditVerdict, ImpossibleToken, RoundVerdict};
-use crate::sampling::SamplingParams;
-use crate::shown::{self, count, e_value};
+use crate::core::sampling::SamplingParams;
+use crate::io::shown::{self, count, e_value};
 
 /// An audit's report.
 #[derive(Debug, Serialize)]

@@ -8,20 +8,20 @@ use std::io::{BufRead, Write};
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 
-use crate::beam::{BeamSearch, BeamSettings, BeamTotals, MOST_BEAMS, NoBeamObserver};
-use crate::bench::{
+use crate::core::chance::{Request, Seeded};
+use crate::core::distribution::Token;
+use crate::core::lanes::IsaKind;
+use crate::core::sampling::{Logits, Sampler, SamplingParams};
+use crate::core::tree::{Draft, Row};
+use crate::engine::pool::Pool;
+use crate::measure::bench::{
     BenchPlace, BenchSequences, ReadBenchmark, Stopwatch, TimedCall, check_room, prefill, text,
 };
-use crate::chance::{Request, Seeded};
-use crate::decode::{MethodSpec, PLAIN, StopRules};
-use crate::distribution::Token;
-use crate::lanes::IsaKind;
-use crate::machine::MachineClock;
+use crate::measure::machine::MachineClock;
+use crate::method::beam::{BeamSearch, BeamSettings, BeamTotals, MOST_BEAMS, NoBeamObserver};
+use crate::method::decode::{MethodSpec, PLAIN, StopRules};
 use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
-use crate::pool::Pool;
-use crate::sampling::{Logits, Sampler, SamplingParams};
-use crate::tape::{TapeSequence, Teacher, log_probs};
-use crate::tree::{Draft, Row};
+use crate::tapes::tape::{TapeSequence, Teacher, log_probs};
 
 /// The largest batch that can be asked for.
 const MOST_BATCH: usize = 256;
@@ -126,7 +126,7 @@ fn timed(stopwatch: &Stopwatch<'_>, task: &mut TimedCall<'_>) -> Result<Value> {
 }
 
 /// Reads a text of `tokens` tokens as `specdec tape score` does.
-fn score(model: &dyn LanguageModel, tokens: usize) -> Result<(), crate::error::Error> {
+fn score(model: &dyn LanguageModel, tokens: usize) -> Result<(), crate::core::error::Error> {
     let all = text(model, tokens + 1);
     let read = TapeSequence {
         prompt_tokens: all[..1].to_vec(),

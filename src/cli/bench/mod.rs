@@ -15,13 +15,16 @@ use self::served::ServedArgs;
 use super::models::{open_pair, start_threads};
 use super::options::{ModelArgs, count};
 use super::output::{self, shown};
-use crate::bench::{CONTEXT, CostPlaces, Measured, PassRow, RoundCosts, cost_rows, draw, measure};
-use crate::lanes::IsaKind;
-use crate::machine::MachineClock;
-use crate::model::{CPU, LanguageModel, ModelInfo, ModelShape, Role, SHAPES};
-use crate::output::write_whole;
-use crate::pool::Pool;
-use crate::report;
+use crate::checkpoint::{ModelShape, SHAPES};
+use crate::core::lanes::IsaKind;
+use crate::engine::pool::Pool;
+use crate::io::output::write_whole;
+use crate::measure::bench::{
+    CONTEXT, CostPlaces, Measured, PassRow, RoundCosts, cost_rows, draw, measure,
+};
+use crate::measure::machine::MachineClock;
+use crate::model::{CPU, LanguageModel, ModelInfo, Role};
+use crate::run::report;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

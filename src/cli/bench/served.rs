@@ -8,16 +8,16 @@ use anyhow::{Result, anyhow, bail};
 use clap::{ArgGroup, Args};
 use serde::Serialize;
 
-use crate::bench::{FittedMs, ServedFit, ServedPoint, ServedSample, read_served};
 use crate::cli::options;
 use crate::cli::output::{self, shown};
 #[cfg(feature = "serve")]
 use crate::gather::{BenchedServer, ServerBench};
-use crate::report;
-use crate::shown::count;
-use crate::statistics::median;
+use crate::io::shown::count;
 #[cfg(feature = "serve")]
-use crate::terminal;
+use crate::io::terminal;
+use crate::measure::bench::{FittedMs, ServedFit, ServedPoint, ServedSample, read_served};
+use crate::measure::statistics::median;
+use crate::run::report;
 
 /// Servers to time, and results of other benchmarks.
 #[derive(Debug, Args)]

@@ -9,12 +9,12 @@ use serde::Serialize;
 use super::process::ProcessVerifier;
 use crate::cli::options::count;
 use crate::cli::output;
-use crate::exactness::external::{
+use crate::io::output::write_whole;
+use crate::io::shown;
+use crate::proof::external::{
     ExternalCertificate, ExternalOptions, ExternalPrecision, certify_external,
 };
-use crate::experiment::Provenance;
-use crate::output::write_whole;
-use crate::shown;
+use crate::run::experiment::Provenance;
 
 /// Options for a verifier in another program.
 #[derive(Debug, clap::Args)]

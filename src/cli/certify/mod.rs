@@ -14,12 +14,12 @@ use super::options::{ModelArgs, count};
 use super::output;
 use super::some_prompts::SomePrompts;
 use crate::bugs::mutants;
-use crate::distribution::Token;
-use crate::exactness::{Certificate, CertifyOptions, PAIR_TOKENS, PairSample, certify};
-use crate::experiment::Provenance;
-use crate::output::{make_folder, write_whole};
-use crate::pair::Pair;
-use crate::terminal::{self, Progress};
+use crate::checkpoint::pair::Pair;
+use crate::core::distribution::Token;
+use crate::io::output::{make_folder, write_whole};
+use crate::io::terminal::{self, Progress};
+use crate::proof::{Certificate, CertifyOptions, PAIR_TOKENS, PairSample, certify};
+use crate::run::experiment::Provenance;
 
 /// Default number of tokens to sample from a pair.
 const TOKENS: usize = 4000;

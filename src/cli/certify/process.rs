@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::distribution::Token;
-use crate::error::Error;
-use crate::exactness::external::{ExternalChance, ExternalRound, ExternalVerifier};
-use crate::shown;
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::io::shown;
+use crate::proof::external::{ExternalChance, ExternalRound, ExternalVerifier};
 
 /// The maximum length of a line from the program, in bytes.
 const LONGEST: u64 = 1 << 20;

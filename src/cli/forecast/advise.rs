@@ -11,11 +11,11 @@ use super::Forecasts;
 use super::paste::Paste;
 use super::served::ServedCosts;
 use crate::bugs::name_now;
-use crate::forecasting::{CostSetting, ForecastCell, NearerDraft, best};
-use crate::input::open_stream;
-use crate::shown::{self, count};
-use crate::statistics::{Interval, MIN_PROMPTS, Ratio, median};
-use crate::tape::AcceptanceRule;
+use crate::io::input::open_stream;
+use crate::io::shown::{self, count};
+use crate::measure::statistics::{Interval, MIN_PROMPTS, Ratio, median};
+use crate::tapes::forecasting::{CostSetting, ForecastCell, NearerDraft, best};
+use crate::tapes::tape::AcceptanceRule;
 
 /// The page.
 pub(super) struct Advice<'f> {

@@ -2,8 +2,8 @@
 
 mod advise;
 mod paste;
+mod printed_forecast;
 mod served;
-mod table;
 
 use std::path::{Path, PathBuf};
 
@@ -13,19 +13,19 @@ use serde::Serialize;
 
 use self::advise::Advice;
 use self::paste::Paste;
+use self::printed_forecast::ForecastText;
 use self::served::ServedCosts;
-use self::table::ForecastText;
 use super::options::{count, named};
 use super::output;
-use crate::draft::parse_tree;
-use crate::forecasting::{
+use crate::method::draft::parse_tree;
+use crate::run::report::{self, SpeedVerdict};
+use crate::tapes::forecasting::{
     CostSetting, CostTable, Costed, ForecastCell, ForecastContrast, ForecastDoubt, ForecastGap,
     ForecastRow, NearerDraft, TreeShape, TunedDraft, best, doubts, forecast_cells,
     forecast_contrasts, gaps, nearer_drafts, tuned_drafts, verdict,
 };
-use crate::recording::read_tape_file;
-use crate::report::{self, SpeedVerdict};
-use crate::tape::{MAX_SIBLINGS, SiblingKind, Tape};
+use crate::tapes::recording::read_tape_file;
+use crate::tapes::tape::{MAX_SIBLINGS, SiblingKind, Tape};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

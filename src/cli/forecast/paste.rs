@@ -7,10 +7,10 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::Forecasts;
-use crate::forecasting::{DecodingConfig, ForecastCell, MAX_K, best};
-use crate::recording::MODEL;
-use crate::statistics::Ratio;
-use crate::tape::AcceptanceRule;
+use crate::measure::statistics::Ratio;
+use crate::tapes::forecasting::{DecodingConfig, ForecastCell, MAX_K, best};
+use crate::tapes::recording::MODEL;
+use crate::tapes::tape::AcceptanceRule;
 
 /// The program whose settings to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

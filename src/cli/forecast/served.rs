@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 
-use crate::bench::{ServedFit, ServedPoint, read_served};
-use crate::forecasting::{CostSetting, CostTable};
-use crate::statistics::Interval;
+use crate::measure::bench::{ServedFit, ServedPoint, read_served};
+use crate::measure::statistics::Interval;
+use crate::tapes::forecasting::{CostSetting, CostTable};
 
 /// What was measured, and the costs that follow.
 #[derive(Debug)]

@@ -7,17 +7,17 @@ use clap::Args;
 use serde::Serialize;
 
 use super::super::options::count;
-use crate::beam::{
+use crate::core::chance::Chance;
+use crate::core::clock::RealClock;
+use crate::core::distribution::Token;
+use crate::core::sampling::SamplingParams;
+use crate::io::shown;
+use crate::method::beam::{
     BeamResult, BeamSearch, BeamSettings, BeamTotals, EarlyStopping, NoBeamObserver,
 };
-use crate::chance::Chance;
-use crate::clock::RealClock;
-use crate::decode::MethodSpec;
-use crate::distribution::Token;
-use crate::draft::Tools;
+use crate::method::decode::MethodSpec;
+use crate::method::draft::Tools;
 use crate::model::Codec;
-use crate::sampling::SamplingParams;
-use crate::shown;
 
 /// Beam search, with the options of transformers.
 #[derive(Debug, Args)]

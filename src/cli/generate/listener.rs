@@ -4,10 +4,10 @@ use std::io::{self, Write};
 
 use super::paint::Painter;
 use super::stats::RoundCounts;
-use crate::decode::Observer;
-use crate::error::Error;
-use crate::round::RoundEvent;
-use crate::shown;
+use crate::core::error::Error;
+use crate::core::round::RoundEvent;
+use crate::io::shown;
+use crate::method::decode::Observer;
 
 /// Counts rounds and streams the text to `out`, if there is one.
 #[derive(Debug)]

@@ -23,14 +23,14 @@ use super::models::{PairNames, open_pair, say_note};
 use super::options::{ModelArgs, PromptArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
-use crate::beam::{BeamSearch, drafting};
-use crate::chance::{Request, Seeded};
-use crate::clock::RealClock;
-use crate::decode::{self, Generation, MethodSpec, StopRules, class_of};
-use crate::draft::{Texts, Tools};
-use crate::input::read_text;
+use crate::core::chance::{Request, Seeded};
+use crate::core::clock::RealClock;
+use crate::io::input::read_text;
+use crate::io::terminal;
+use crate::method::beam::{BeamSearch, drafting};
+use crate::method::decode::{self, Generation, MethodSpec, StopRules, class_of};
+use crate::method::draft::{Texts, Tools};
 use crate::model::{Codec, ModelInfo};
-use crate::terminal;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

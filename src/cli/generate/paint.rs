@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use crate::decode::TextStream;
-use crate::error::Error;
+use crate::core::error::Error;
+use crate::core::round::RoundEvent;
+use crate::io::shown;
+use crate::method::decode::TextStream;
 use crate::model::Codec;
-use crate::round::RoundEvent;
-use crate::shown;
 
 /// The origin of a committed token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

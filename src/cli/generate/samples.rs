@@ -8,16 +8,16 @@ use regex::Regex;
 use serde::Serialize;
 
 use super::super::options::count;
-use crate::chance::{Request, Seeded};
-use crate::clock::{Clock, Who};
-use crate::decode::{
+use crate::core::chance::{Request, Seeded};
+use crate::core::clock::{Clock, Who};
+use crate::core::distribution::Token;
+use crate::io::shown;
+use crate::method::decode::{
     Answered, CompletionChoice, Generation, LogProb, MethodSpec, Sequence, StopRules, Totals,
     generate_together, prefill, votes,
 };
-use crate::distribution::Token;
-use crate::draft::Tools;
+use crate::method::draft::Tools;
 use crate::model::{Codec, LanguageModel, Prefilled};
-use crate::shown;
 
 /// Several completions of one prompt.
 #[derive(Debug, Args)]

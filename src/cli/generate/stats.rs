@@ -5,12 +5,12 @@ use std::fmt;
 use serde::Serialize;
 
 use super::StopArgs;
-use crate::decode::{MethodSpec, Totals};
-use crate::distribution::Token;
+use crate::core::distribution::Token;
+use crate::core::registry::{class_with_word, promise};
+use crate::core::round::RoundEvent;
+use crate::io::shown::count;
+use crate::method::decode::{MethodSpec, Totals};
 use crate::model::Vocabulary;
-use crate::registry::{class_with_word, promise};
-use crate::round::RoundEvent;
-use crate::shown::count;
 
 /// Counts over the rounds of a generation. Nothing behind the end of the completion counts.
 #[derive(Debug, Clone, Copy, Default, Serialize)]

@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 
 use serde::Serialize;
 
-use crate::beam::{BeamObserver, BeamStep, Hypothesis};
-use crate::decode::StopReason;
-use crate::distribution::Token;
+use crate::core::distribution::Token;
+use crate::method::beam::{BeamObserver, BeamStep, Hypothesis};
+use crate::method::decode::StopReason;
 use crate::model::Codec;
 
 /// All beams of a search.

@@ -1,7 +1,7 @@
 //! `specdec inspect`: shows how processors turn logits into the next token's distribution.
 
 mod beams;
-mod table;
+mod printed_inspection;
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -12,17 +12,17 @@ use super::models::open_pair;
 use super::options::{ModelArgs, PromptArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
-use crate::beam::{BeamSearch, BeamSettings};
-use crate::chance::{Request, Seeded};
-use crate::clock::RealClock;
-use crate::decode::{MethodSpec, PLAIN, StopRules};
-use crate::distribution::{Dist, Token};
-use crate::draft::{DRAFT_SAMPLING, draft_sampling};
-use crate::error::Error;
+use crate::checkpoint::pair::Pair;
+use crate::core::chance::{Request, Seeded};
+use crate::core::clock::RealClock;
+use crate::core::distribution::{Dist, Token};
+use crate::core::error::Error;
+use crate::core::sampling::{History, Logits, Sampler, SamplingParams, Stage};
+use crate::core::tree::{Draft, Row};
+use crate::method::beam::{BeamSearch, BeamSettings};
+use crate::method::decode::{MethodSpec, PLAIN, StopRules};
+use crate::method::draft::{DRAFT_SAMPLING, draft_sampling};
 use crate::model::{LanguageModel, ModelInfo, Want, Work, evaluate_one};
-use crate::pair::Pair;
-use crate::sampling::{History, Logits, Sampler, SamplingParams, Stage};
-use crate::tree::{Draft, Row};
 
 /// Options of `specdec inspect`.
 #[derive(Debug, Args)]
@@ -183,7 +183,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     if args.show.json {
         return output::write_json(&inspection);
     }
-    output::write(&table::render(&inspection))
+    output::write(&printed_inspection::render(&inspection))
 }
 
 impl InspectArgs {

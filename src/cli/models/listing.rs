@@ -3,8 +3,8 @@
 use anyhow::Result;
 use serde::Serialize;
 
+use crate::checkpoint::{Catalog, KnownModel, ModelSummary};
 use crate::cli::output;
-use crate::model::{Catalog, KnownModel, ModelSummary};
 
 /// Digits of a tokenizer's fingerprint in the table.
 const SHORT: usize = 8;

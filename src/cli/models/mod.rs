@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 
 pub(super) use self::pair::{PairNames, open_draft, open_pair, say_note, start_threads};
-use crate::model::Catalog;
+use crate::checkpoint::Catalog;
 
 /// Options of `specdec models`.
 #[derive(Debug, Args)]

@@ -4,10 +4,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
+use crate::checkpoint::pair::Pair;
+use crate::checkpoint::{Catalog, load};
 use crate::cli::options::ModelArgs;
-use crate::model::{Catalog, Loaded, ModelInfo, Role, Settings, Threads, load, set_threads};
-use crate::pair::Pair;
-use crate::terminal;
+use crate::engine::{Settings, Threads, set_threads};
+use crate::io::terminal;
+use crate::model::{Loaded, ModelInfo, Role};
 
 /// The pair that ships with the project.
 const EMBEDDED: (&str, &str) = ("embedded-target", "embedded-draft");

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::{MAX, draft_length};
-use crate::simulation::{PolicyEntry, policies};
+use crate::tapes::simulation::{PolicyEntry, policies};
 
 /// A policy, and the K that was given.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,7 @@
 //! `specdec simulate`: a server in simulated time, with the sequences of a tape as requests.
 
 mod load;
-mod table;
+mod printed_simulation;
 
 use std::path::PathBuf;
 
@@ -10,19 +10,19 @@ use clap::Args;
 use serde::Serialize;
 
 use self::load::{NamedPolicy, StepRows, rate, step_rows};
-use self::table::simulation_text;
+use self::printed_simulation::simulation_text;
 use super::options::{count, setting};
 use super::output;
-use crate::forecasting::{CostTable, MAX_K};
-use crate::params::{Params, Value};
-use crate::recording::read_tape_file;
-use crate::report;
-use crate::simulation::{
+use crate::core::params::{Params, Value};
+use crate::run::report;
+use crate::tapes::forecasting::{CostTable, MAX_K};
+use crate::tapes::recording::read_tape_file;
+use crate::tapes::simulation::{
     Arrivals, DEFAULT_MAX_K, NO_DRAFTS, PolicyEntry, PolicyParams, RequestRow, Served,
     ServedConfig, ServedRun, Server, ServerLimits, SimulatedSequence, SimulationConfig,
     SimulationRow, StepCosts, configs,
 };
-use crate::tape::AcceptanceRule;
+use crate::tapes::tape::AcceptanceRule;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::cli::output;
-use crate::recording::{TapeFile, read_tape_file, write_parquet};
+use crate::tapes::recording::{TapeFile, read_tape_file, write_parquet};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

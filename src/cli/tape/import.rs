@@ -11,11 +11,11 @@ use crate::cli::models::open_pair;
 use crate::cli::options::{ModelArgs, count};
 use crate::cli::output;
 use crate::cli::sampling::SamplingArgs;
-use crate::draft::DRAFTERS;
-use crate::recording::{Import, MODEL, TAPE_FORMATS, TapeFormat};
-use crate::shown::count as counted;
-use crate::tape::{TapeDrafter, TapeModel};
-use crate::terminal;
+use crate::io::shown::count as counted;
+use crate::io::terminal;
+use crate::method::draft::DRAFTERS;
+use crate::tapes::recording::{Import, MODEL, TAPE_FORMATS, TapeFormat};
+use crate::tapes::tape::{TapeDrafter, TapeModel};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

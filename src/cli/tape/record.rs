@@ -12,10 +12,10 @@ use crate::cli::output;
 use crate::cli::sampling::SamplingArgs;
 use crate::cli::some_prompts::SomePrompts;
 use crate::cli::source::{OverrideArgs, prepare};
-use crate::experiment::Plan;
-use crate::recording::{Recording, TapeFile};
-use crate::sampling::SamplingParams;
-use crate::terminal;
+use crate::core::sampling::SamplingParams;
+use crate::io::terminal;
+use crate::run::experiment::Plan;
+use crate::tapes::recording::{Recording, TapeFile};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

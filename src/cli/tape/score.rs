@@ -9,12 +9,12 @@ use super::show::contents;
 use crate::cli::models::{open_draft, open_pair};
 use crate::cli::options::{ModelArgs, setting};
 use crate::cli::output;
-use crate::draft::{DRAFT_SAMPLING, Texts, Tools};
-use crate::input::read_text;
-use crate::params::{Params, Value};
-use crate::recording::{MODEL, Scoring, TapeFile, canonical, reads_at_once};
-use crate::tape::{TapeDrafter, TapeModel};
-use crate::terminal;
+use crate::core::params::{Params, Value};
+use crate::io::input::read_text;
+use crate::io::terminal;
+use crate::method::draft::{DRAFT_SAMPLING, Texts, Tools};
+use crate::tapes::recording::{MODEL, Scoring, TapeFile, canonical, reads_at_once};
+use crate::tapes::tape::{TapeDrafter, TapeModel};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\

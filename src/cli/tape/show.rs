@@ -7,10 +7,10 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::cli::output;
-use crate::recording::read_tape_file;
-use crate::shown::{self, count};
-use crate::statistics::looped_tokens;
-use crate::tape::{Tape, TapeEnd, TapeLog};
+use crate::io::shown::{self, count};
+use crate::measure::statistics::looped_tokens;
+use crate::tapes::recording::read_tape_file;
+use crate::tapes::tape::{Tape, TapeEnd, TapeLog};
 
 #[derive(Debug, Args)]
 pub(super) struct ShowArgs {

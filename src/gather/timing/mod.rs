@@ -15,9 +15,9 @@ use self::request::{TimedCompletion, body, timed};
 use self::volley::shared_rounds;
 use super::http::HttpServer;
 use super::vllm;
-use crate::bench::{ServedPoint, ServedSample};
-use crate::shown::count;
-use crate::terminal::Progress;
+use crate::io::shown::count;
+use crate::io::terminal::Progress;
+use crate::measure::bench::{ServedPoint, ServedSample};
 
 /// Repetitions of each setting that must agree.
 const REPETITIONS: usize = 3;

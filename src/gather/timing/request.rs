@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::gather::http::HttpServer;
-use crate::recording::{RequestRounds, request_rounds};
+use crate::tapes::recording::{RequestRounds, request_rounds};
 
 /// Chunks that arrive within this share of the mean interval are of one round, if a server does not
 /// report its rounds.

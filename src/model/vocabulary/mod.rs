@@ -23,7 +23,7 @@ pub use translated::TranslatedModel;
 
 use serde::{Deserialize, Serialize};
 
-use crate::registry::named;
+use crate::core::registry::named;
 
 /// Which tokens a draft model proposes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -1,8 +1,8 @@
 //! Which draft models fit a target, and what helps if one does not.
 
 use super::SharedVocabulary;
-use crate::distribution::Token;
-use crate::error::Error;
+use crate::core::distribution::Token;
+use crate::core::error::Error;
 use crate::model::{Codec, ModelInfo, Spelling};
 
 /// The most differing tokens that an error names.

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::distribution::Token;
+use crate::core::distribution::Token;
+use crate::core::sampling::Logits;
+use crate::core::tree::Draft;
 use crate::model::Spelling;
-use crate::sampling::Logits;
-use crate::tree::Draft;
 
 /// The tokens of a target that a draft model has, too: those that stand for the same
 /// bytes, and control tokens of the same name. Each belongs to one token of the other.

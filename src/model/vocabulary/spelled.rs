@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::distribution::Token;
+use crate::core::distribution::Token;
 use crate::model::Spelling;
 
 /// A text is encoded in parts of this many bytes and a little more, so that a longer text

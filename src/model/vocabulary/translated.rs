@@ -8,10 +8,10 @@ use std::sync::Arc;
 use super::SharedVocabulary;
 use super::translation::Translation;
 use super::translator::Translator;
-use crate::distribution::Token;
-use crate::error::Error;
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::sampling::ForEachRow;
 use crate::model::{Codec, Evaluation, KvCache, LanguageModel, ModelInfo, Session, Work};
-use crate::sampling::ForEachRow;
 
 /// A draft model that reads the target's contexts in its own tokens and whose rows are in the
 /// target's ids, with every token impossible that the two do not share.

@@ -2,7 +2,7 @@
 
 use super::spelled::end_of_part;
 use super::translator::{Beginning, ContextReading, TextReader, Translator};
-use crate::distribution::Token;
+use crate::core::distribution::Token;
 use crate::model::Spelling;
 
 /// The translation of the context that was read last, in pieces that a longer context can

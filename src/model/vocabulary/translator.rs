@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::SharedVocabulary;
 use super::spelled::{Speller, complete};
-use crate::distribution::Token;
-use crate::error::Error;
+use crate::core::distribution::Token;
+use crate::core::error::Error;
 use crate::model::{Codec, ModelInfo, Spelling};
 
 /// Turns contexts of the target into contexts of the draft model.

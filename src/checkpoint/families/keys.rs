@@ -1,0 +1,159 @@
+//! The keys of a configuration, read with their types.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::core::error::Error;
+
+/// The largest size that is read. It is far above any real model, and keeps products of
+/// two sizes within a machine word.
+const MOST: usize = 1 << 30;
+
+/// A table of a configuration. A key with the value `null` counts as absent.
+#[derive(Debug, Clone)]
+pub(crate) struct ConfigKeys<'a> {
+    file: &'a Path,
+    /// The tables that it lies in, each followed by a dot.
+    within: String,
+    table: &'a Map<String, Value>,
+}
+
+impl<'a> ConfigKeys<'a> {
+    /// The keys of a whole file.
+    pub(crate) fn new(file: &'a Path, table: &'a Map<String, Value>) -> Self {
+        Self { file, within: String::new(), table }
+    }
+
+    /// The error for a fault in the file.
+    pub(super) fn fault(&self, what: impl AsRef<str>) -> Error {
+        Error::file(self.file, what.as_ref())
+    }
+
+    fn get(&self, key: &str) -> Option<&'a Value> {
+        self.table.get(key).filter(|value| !value.is_null())
+    }
+
+    /// The value of a key, turned into `T`.
+    fn typed<T>(
+        &self,
+        key: &str,
+        what: &str,
+        turn: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        turn(value).map(Some).ok_or_else(|| self.wrong(key, value, what))
+    }
+
+    fn wrong(&self, key: &str, value: impl std::fmt::Display, what: &str) -> Error {
+        self.fault(format!("{}{key} is {value}, but must be {what}", self.within))
+    }
+
+    /// The value of a key that must be there.
+    pub(super) fn required<T>(&self, key: &str, value: Option<T>) -> Result<T, Error> {
+        value.ok_or_else(|| self.fault(format!("{}{key} is missing", self.within)))
+    }
+
+    /// A size: a whole number from 1 to 2³⁰.
+    pub(super) fn size(&self, key: &str) -> Result<Option<usize>, Error> {
+        self.size_up_to(MOST, key)
+    }
+
+    /// A whole number from 1 to `most`.
+    pub(super) fn size_up_to(&self, most: usize, key: &str) -> Result<Option<usize>, Error> {
+        let fits = |n: &usize| (1..=most).contains(n);
+        let size = |value: &Value| value.as_u64().map(|n| n as usize).filter(fits);
+        self.typed(key, &format!("a whole number from 1 to {most}"), size)
+    }
+
+    /// A whole number that may be 0.
+    pub(super) fn count(&self, key: &str) -> Result<Option<usize>, Error> {
+        let size = |value: &Value| value.as_u64().map(|n| n as usize).filter(|&n| n <= MOST);
+        self.typed(key, &format!("a whole number from 0 to {MOST}"), size)
+    }
+
+    /// A number above 0.
+    pub(super) fn positive(&self, key: &str) -> Result<Option<f64>, Error> {
+        self.typed(key, "a number > 0", |value| {
+            value.as_f64().filter(|&x| x > 0.0 && f64::is_finite(x))
+        })
+    }
+
+    /// A number that is not negative.
+    pub(super) fn not_negative(&self, key: &str) -> Result<Option<f64>, Error> {
+        self.typed(key, "a number >= 0", |value| {
+            value.as_f64().filter(|&x| x >= 0.0 && f64::is_finite(x))
+        })
+    }
+
+    /// `true` or `false`.
+    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, Error> {
+        self.typed(key, "true or false", Value::as_bool)
+    }
+
+    /// A string.
+    pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, Error> {
+        self.typed(key, "a string", Value::as_str)
+    }
+
+    /// A string that is one of some, with what it stands for.
+    pub(super) fn choice<T: Copy>(
+        &self,
+        key: &str,
+        choices: &[(&str, T)],
+    ) -> Result<Option<T>, Error> {
+        let named = |value: &Value| {
+            let found = choices.iter().find(|(name, _)| value.as_str() == Some(name));
+            found.map(|&(_, choice)| choice)
+        };
+        let names = choices.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        self.typed(key, &format!("one of {names}"), named)
+    }
+
+    /// A list of positive numbers.
+    pub(super) fn positives(&self, key: &str) -> Result<Option<Vec<f64>>, Error> {
+        let number = |value: &Value| value.as_f64().filter(|&x| x > 0.0 && f64::is_finite(x));
+        self.typed(key, "a list of numbers > 0", |value| {
+            value.as_array()?.iter().map(number).collect()
+        })
+    }
+
+    /// A list of strings.
+    pub(super) fn texts(&self, key: &str) -> Result<Option<Vec<&'a str>>, Error> {
+        self.typed(key, "a list of strings", |value| {
+            value.as_array()?.iter().map(Value::as_str).collect()
+        })
+    }
+
+    /// A list of whole numbers, or of `true` and `false`, which stand for 1 and 0.
+    pub(super) fn switches(&self, key: &str) -> Result<Option<Vec<bool>>, Error> {
+        let switch = |value: &Value| match value.as_u64() {
+            Some(n) => Some(n != 0),
+            None => value.as_bool(),
+        };
+        self.typed(key, "a list of 0 and 1", |value| value.as_array()?.iter().map(switch).collect())
+    }
+
+    /// The value of a size that `null` removes and that has a default.
+    pub(super) fn size_or_none(&self, key: &str, default: usize) -> Result<Option<usize>, Error> {
+        if self.table.contains_key(key) { self.size(key) } else { Ok(Some(default)) }
+    }
+
+    /// The value of a positive number that `null` removes and that has a default.
+    pub(super) fn positive_or_none(&self, key: &str, default: f64) -> Result<Option<f64>, Error> {
+        if self.table.contains_key(key) { self.positive(key) } else { Ok(Some(default)) }
+    }
+
+    /// A table.
+    pub(super) fn table(&self, key: &str) -> Result<Option<ConfigKeys<'a>>, Error> {
+        let table = self.typed(key, "a table", Value::as_object)?;
+        let within = format!("{}{key}.", self.within);
+        Ok(table.map(|table| ConfigKeys { file: self.file, within, table }))
+    }
+
+    /// A key that is not supported if it is there.
+    pub(super) fn refuse(&self, key: &str, what: &str) -> Result<(), Error> {
+        let refused = || self.fault(format!("{what} ({}{key}) are not supported", self.within));
+        self.get(key).map_or(Ok(()), |_| Err(refused()))
+    }
+}

@@ -1,0 +1,55 @@
+//! Families of models: each is one file that turns the keys of a `config.json` into the
+//! switches of the decoder, and one line of [`FAMILIES`].
+
+mod base;
+mod gemma2;
+mod gemma3;
+mod keys;
+mod llama;
+mod mistral;
+mod olmo2;
+mod phi3;
+mod qwen2;
+mod qwen3;
+mod rope;
+mod smollm3;
+
+pub(super) use keys::ConfigKeys;
+
+use crate::core::error::Error;
+use crate::engine::decoder::Config;
+
+/// A family of models.
+#[derive(Debug)]
+struct Family {
+    /// The `model_type` of its configurations.
+    model_type: &'static str,
+    /// From the keys of a configuration to the switches of the decoder.
+    config: fn(&ConfigKeys<'_>) -> Result<Config, Error>,
+}
+
+/// All families.
+const FAMILIES: &[Family] = &[
+    gemma2::FAMILY,
+    gemma3::FAMILY,
+    llama::FAMILY,
+    mistral::FAMILY,
+    olmo2::FAMILY,
+    phi3::FAMILY,
+    qwen2::FAMILY,
+    qwen3::FAMILY,
+    smollm3::FAMILY,
+];
+
+/// The decoder that a configuration describes.
+pub(super) fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
+    keys.refuse("quantization_config", "quantised checkpoints")?;
+    let model_type = keys.text("model_type")?;
+    let family = FAMILIES.iter().find(|family| Some(family.model_type) == model_type);
+    let family = family.ok_or_else(|| {
+        let found = model_type.map_or("missing".to_owned(), |found| format!("\"{found}\""));
+        let known = FAMILIES.iter().map(|family| family.model_type).collect::<Vec<_>>();
+        keys.fault(format!("model_type is {found}; supported are: {}", known.join(", ")))
+    })?;
+    (family.config)(keys)
+}

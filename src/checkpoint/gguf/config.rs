@@ -1,0 +1,68 @@
+//! The metadata of a GGUF file as the keys of a Hugging Face `config.json`.
+
+use serde_json::{Map, Value, json};
+
+use super::keys::Keys;
+use super::rope::rope_parameters;
+use super::sizes::Sizes;
+use super::windows::add_windows;
+use crate::core::error::Error;
+
+/// The keys of the `config.json` that transformers would write for the model.
+pub(super) fn config(keys: Keys<'_>, sizes: &Sizes) -> Result<Map<String, Value>, Error> {
+    let architecture = keys.architecture;
+    let (activation, activation_name) = architecture.activation;
+    let eps = "attention.layer_norm_rms_epsilon";
+    let eps = keys.number(eps)?.ok_or_else(|| keys.fault(eps, "is missing"))?;
+    let rope = rope_parameters(keys, sizes)?;
+    let pairs = [
+        ("model_type", json!(architecture.model_type)),
+        ("hidden_size", json!(sizes.hidden)),
+        ("intermediate_size", json!(sizes.inner)),
+        ("num_hidden_layers", json!(sizes.layers)),
+        ("num_attention_heads", json!(sizes.heads.queries)),
+        ("num_key_value_heads", json!(sizes.heads.keys)),
+        ("head_dim", json!(sizes.heads.width)),
+        ("vocab_size", json!(sizes.vocab)),
+        ("max_position_embeddings", json!(sizes.positions)),
+        ("rms_norm_eps", json!(eps)),
+        ("tie_word_embeddings", json!(keys.file.tensor("output.weight").is_none())),
+        ("rope_parameters", rope),
+        (activation, json!(activation_name)),
+    ];
+    let mut config = pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    add_windows(&mut config, keys, sizes.layers)?;
+    add_extras(&mut config, keys, sizes)?;
+    Ok(config)
+}
+
+/// Adds the keys that only some architectures have.
+fn add_extras(config: &mut Map<String, Value>, keys: Keys<'_>, sizes: &Sizes) -> Result<(), Error> {
+    let extras = &keys.architecture.extras;
+    let mut add = |key: &str, value| config.insert(key.to_owned(), value);
+    for (has, key) in [
+        (extras.attention_cap, "attn_logit_softcapping"),
+        (extras.final_cap, "final_logit_softcapping"),
+    ] {
+        if has {
+            add(key, keys.positive_or_null(key)?);
+        }
+    }
+    if let Some(layers) = extras.scale_by_width {
+        let by_width = sizes.hidden / sizes.heads.queries;
+        let root = if sizes.layers == layers { by_width } else { sizes.heads.width };
+        add("query_pre_attn_scalar", json!(root));
+    }
+    if let Some(every) = extras.no_rope_every {
+        let has = (1..=sizes.layers).map(|layer| u8::from(layer % every != 0));
+        add("no_rope_layers", json!(has.collect::<Vec<_>>()));
+    }
+    if extras.bias_keys {
+        let has = |part: &str| keys.file.tensor(&format!("blk.0.{part}.bias")).is_some();
+        let attention = ["attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output"];
+        add("attention_bias", json!(attention.into_iter().any(has)));
+        let mlp = ["ffn_gate", "ffn_up", "ffn_down"];
+        add("mlp_bias", json!(mlp.into_iter().any(has)));
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! The files of a model, and their tensors.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+
+use super::header::StoredTensor;
+use super::metadata::Metadata;
+use super::split::{FilePart, open_parts};
+use crate::checkpoint::files::not_finite;
+use crate::core::error::Error;
+use crate::model::toy::hex;
+
+/// A model in the GGUF format: one file, or all parts of a split one.
+///
+/// The files stay open. Every tensor is read on request and hashed as it is read: the hash
+/// covers exactly the weights that are computed with, and no part of a file stays in
+/// memory but its metadata.
+#[derive(Debug)]
+pub struct GgufFile {
+    /// At least one.
+    parts: Vec<FilePart>,
+    /// SHA-256 of the tensors that were read.
+    read: RefCell<BTreeMap<String, [u8; 32]>>,
+}
+
+impl GgufFile {
+    /// Opens a file, or all parts of a split one, of which `path` is any, and checks that
+    /// headers and lengths agree.
+    ///
+    /// # Errors
+    /// One sentence that names the file and what is wrong with it.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        Ok(Self { parts: open_parts(path.as_ref())?, read: RefCell::default() })
+    }
+
+    /// The metadata; those of the first part if there are several.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.parts[0].header.metadata
+    }
+
+    /// All tensors with their names.
+    pub fn tensors(&self) -> impl Iterator<Item = (&str, &StoredTensor)> {
+        let parts = self.parts.iter();
+        parts.flat_map(|part| part.header.tensors.iter().map(|(name, t)| (name.as_str(), t)))
+    }
+
+    /// The tensor of this name.
+    #[must_use]
+    pub fn tensor(&self, name: &str) -> Option<&StoredTensor> {
+        self.find(name).map(|(_, tensor)| tensor)
+    }
+
+    /// The blocks of a tensor, as they are stored.
+    ///
+    /// # Errors
+    /// If there is no such tensor, it cannot be read, or a weight is NaN or infinite.
+    pub fn blocks(&self, name: &str) -> Result<Vec<u8>, Error> {
+        let (_, tensor) = self.find(name).ok_or_else(|| self.missing(name))?;
+        let mut blocks = Vec::with_capacity(tensor.bytes() as usize);
+        self.read(name, |piece| blocks.extend_from_slice(piece))?;
+        Ok(blocks)
+    }
+
+    /// The weights of a tensor, row by row.
+    ///
+    /// # Errors
+    /// As [`Self::blocks`].
+    pub fn weights(&self, name: &str) -> Result<Vec<f32>, Error> {
+        let (_, tensor) = self.find(name).ok_or_else(|| self.missing(name))?;
+        let mut weights = Vec::with_capacity(tensor.shape().iter().product());
+        self.read(name, |piece| tensor.kind().dequantise(piece, &mut weights))?;
+        Ok(weights)
+    }
+
+    /// SHA-256 of all headers and of the tensors that were read so far. The names of the
+    /// files have no effect.
+    ///
+    /// # Errors
+    /// If a file was changed since it was opened.
+    pub fn sha256(&self) -> Result<String, Error> {
+        let mut hash = Sha256::new();
+        for part in &self.parts {
+            part.file.check_unchanged()?;
+            hash.update(part.header.sha256);
+        }
+        for (name, tensor) in self.read.borrow().iter() {
+            hash.update((name.len() as u64).to_le_bytes());
+            hash.update(name);
+            hash.update(tensor);
+        }
+        Ok(hex(&hash.finalize()))
+    }
+
+    /// The error for the file that holds a tensor, or the first one.
+    pub(super) fn fault(&self, tensor: &str, what: impl AsRef<str>) -> Error {
+        self.find(tensor).map_or(&self.parts[0], |(part, _)| part).file.fault(what)
+    }
+
+    /// The error for a tensor that is not there.
+    pub(super) fn missing(&self, tensor: &str) -> Error {
+        self.fault(tensor, format!("tensor {tensor} is missing"))
+    }
+
+    fn find(&self, name: &str) -> Option<(&FilePart, &StoredTensor)> {
+        let mut parts = self.parts.iter();
+        parts.find_map(|part| Some((part, part.header.tensors.get(name)?)))
+    }
+
+    fn read(&self, name: &str, mut each: impl FnMut(&[u8])) -> Result<(), Error> {
+        let (part, tensor) = self.find(name).ok_or_else(|| self.missing(name))?;
+        let (kind, mut finite) = (tensor.kind(), true);
+        let hash = part.file.hashed(tensor.place(), kind.bytes(), |piece| {
+            finite &= kind.is_finite(piece);
+            each(piece);
+        })?;
+        if !finite {
+            return Err(not_finite(part.file.path(), name));
+        }
+        self.read.borrow_mut().insert(name.to_owned(), hash);
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! The sizes of a model, from its metadata, as far as its tensors confirm them.
+
+use std::collections::BTreeSet;
+
+use super::keys::Keys;
+use super::names::{Heads, TOGETHER, layer_of, may_have};
+use crate::core::error::Error;
+
+/// The key of the list of tokens.
+const TOKENS: &str = "tokenizer.ggml.tokens";
+/// The table of embeddings.
+const EMBEDDING: &str = "token_embd.weight";
+
+/// The sizes of a model. None but the number of positions is larger than a tensor has it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    /// Width of the hidden states.
+    pub(super) hidden: usize,
+    /// Width of the feed-forward blocks.
+    pub(super) inner: usize,
+    /// Number of layers.
+    pub(super) layers: usize,
+    pub(super) heads: Heads,
+    /// Rows of the table of embeddings.
+    pub(super) vocab: usize,
+    /// The largest number of positions.
+    pub(super) positions: usize,
+}
+
+impl Sizes {
+    /// The sizes of the model in a file.
+    ///
+    /// # Errors
+    /// If a key is missing, of another type, or contradicts a tensor.
+    pub(super) fn read(keys: Keys<'_>) -> Result<Self, Error> {
+        check_supported(keys)?;
+        let hidden = keys.size("embedding_length")?;
+        let sizes = Self {
+            hidden,
+            inner: keys.size("feed_forward_length")?,
+            layers: keys.size("block_count")?,
+            heads: heads(keys, hidden)?,
+            vocab: shape(keys, EMBEDDING)?[0],
+            positions: keys.size("context_length")?,
+        };
+        sizes.check_table(keys)?;
+        sizes.check_layers(keys)?;
+        sizes.check_heads(keys)?;
+        let down = shape(keys, "blk.0.ffn_down.weight")?;
+        same(keys, "feed_forward_length", sizes.inner, "blk.0.ffn_down.weight", down[1])?;
+        Ok(sizes)
+    }
+
+    fn check_table(self, keys: Keys<'_>) -> Result<(), Error> {
+        let width = shape(keys, EMBEDDING)?[1];
+        same(keys, "embedding_length", self.hidden, EMBEDDING, width)?;
+        if let Some(vocab) = keys.optional_size("vocab_size")? {
+            same(keys, "vocab_size", vocab, EMBEDDING, self.vocab)?;
+        }
+        let tokens = keys.metadata().texts(TOKENS)?.map_or(0, <[String]>::len);
+        if tokens > self.vocab {
+            let what = format!("has {tokens} tokens, but tensor {EMBEDDING} {} rows", self.vocab);
+            return Err(keys.metadata().fault(TOKENS, &what));
+        }
+        Ok(())
+    }
+
+    /// Checks that there are no tensors that the model would not use: what they are for
+    /// would be missing from the computation.
+    fn check_layers(self, keys: Keys<'_>) -> Result<(), Error> {
+        let names = || keys.file.tensors().map(|(name, _)| name);
+        // Counting them, not looking for the last one, lets a single name confirm one layer.
+        let layers = names().filter_map(layer_of).map(|(layer, _)| layer);
+        let layers = layers.collect::<BTreeSet<_>>().len();
+        if layers != self.layers {
+            let what = format!("is {}, but there are tensors of {layers} layers", self.layers);
+            return Err(keys.fault("block_count", &what));
+        }
+        let extra = names().find(|name| !may_have(keys.architecture, layers, name));
+        extra.map_or(Ok(()), |name| {
+            let model = keys.architecture.name;
+            let what = format!("tensor {name} is not supported: no {model} model should have it");
+            Err(keys.file.fault(name, what))
+        })
+    }
+
+    fn check_heads(self, keys: Keys<'_>) -> Result<(), Error> {
+        let [queries, key_rows, values] = self.heads.ranges();
+        let together = "blk.0.attn_qkv.weight";
+        let always = keys.architecture.layer().any(|part| part.gguf == TOGETHER);
+        if always || keys.file.tensor(together).is_some() {
+            let rows = shape(keys, together)?[0];
+            return same_rows(keys, "attention.head_count", values.end, together, rows);
+        }
+        for (key, rows, tensor) in [
+            ("attention.head_count", queries, "blk.0.attn_q.weight"),
+            ("attention.head_count_kv", key_rows, "blk.0.attn_k.weight"),
+        ] {
+            same_rows(keys, key, rows.len(), tensor, shape(keys, tensor)?[0])?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses models whose computation has more than the metadata that are read.
+fn check_supported(keys: Keys<'_>) -> Result<(), Error> {
+    if let Some(experts) = keys.nonzero("expert_count")? {
+        let what = format!("is {experts}, but mixtures of experts are not supported");
+        return Err(keys.fault("expert_count", &what));
+    }
+    if keys.metadata().truth(&keys.key("attention.causal"))? == Some(false) {
+        return Err(keys.fault("attention.causal", "is false: only decoders are supported"));
+    }
+    Ok(())
+}
+
+fn heads(keys: Keys<'_>, hidden: usize) -> Result<Heads, Error> {
+    let (count, count_kv) = ("attention.head_count", "attention.head_count_kv");
+    let queries = keys.size(count)?;
+    let key_heads = keys.optional_size(count_kv)?.unwrap_or(queries);
+    if !queries.is_multiple_of(key_heads) {
+        let what = format!("is {key_heads}, which does not divide {count} {queries}");
+        return Err(keys.fault(count_kv, &what));
+    }
+    let width = match keys.optional_size("attention.key_length")? {
+        Some(width) => width,
+        None if hidden.is_multiple_of(queries) => hidden / queries,
+        None => {
+            let what = format!("is {queries}, which does not divide embedding_length {hidden}");
+            return Err(keys.fault(count, &what));
+        }
+    };
+    match keys.optional_size("attention.value_length")? {
+        Some(other) if other != width => {
+            let what = format!("is {other}, but keys have length {width}: not supported");
+            Err(keys.fault("attention.value_length", &what))
+        }
+        _ => Ok(Heads { queries, keys: key_heads, width }),
+    }
+}
+
+/// The shape of a matrix.
+fn shape(keys: Keys<'_>, tensor: &str) -> Result<[usize; 2], Error> {
+    let shape = keys.file.tensor(tensor).ok_or_else(|| keys.file.missing(tensor))?.shape();
+    shape.try_into().map_err(|_| {
+        let what = format!("tensor {tensor} has shape {shape:?}, but must be a matrix");
+        keys.file.fault(tensor, what)
+    })
+}
+
+/// Checks a size in the metadata against a tensor's.
+fn same(keys: Keys<'_>, key: &str, size: usize, tensor: &str, found: usize) -> Result<(), Error> {
+    if size == found {
+        return Ok(());
+    }
+    Err(keys.fault(key, &format!("is {size}, but tensor {tensor} has {found} in its place")))
+}
+
+/// Checks that heads have as many rows as a tensor.
+fn same_rows(
+    keys: Keys<'_>,
+    key: &str,
+    rows: usize,
+    tensor: &str,
+    found: usize,
+) -> Result<(), Error> {
+    if rows == found {
+        return Ok(());
+    }
+    let what = format!("asks for {rows} rows of tensor {tensor}, which has {found}");
+    Err(keys.fault(key, &what))
+}

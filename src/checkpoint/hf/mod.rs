@@ -1,0 +1,146 @@
+//! Models from a folder in the Hugging Face layout: `config.json`,
+//! `tokenizer.json`, weights as safetensors, and `generation_config.json` if
+//! there is one.
+
+mod config;
+mod files;
+mod guard;
+mod tokenizer;
+mod weights;
+
+#[cfg(feature = "harness")]
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+pub(super) use self::config::Marks;
+use self::config::read_config;
+use self::files::Text;
+pub(super) use self::tokenizer::{Dialect, HfTokenizer};
+use self::weights::Safetensors;
+#[cfg(feature = "harness")]
+pub(super) use self::weights::weight_files;
+#[cfg(feature = "harness")]
+use super::ModelSummary;
+use super::build::Checkpoint;
+use crate::core::error::Error;
+use crate::engine::Source;
+use crate::engine::blocks::TensorKind;
+use crate::engine::decoder::{Config, Tensors};
+use crate::io::input::is_there;
+use crate::model::Loaded;
+use crate::model::toy::hex;
+
+/// Loads the model in the folder of `source`.
+///
+/// Weights may be stored as f32, f16 or bf16; their type in memory is a setting. No
+/// memory is allocated based on a number in a file until the lengths of the weights'
+/// files have confirmed that number.
+pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
+    let Source { path, settings, .. } = source;
+    let Headers { config, codec, folder } =
+        Headers::read(Path::new(path), settings.special_tokens)?;
+    let model = codec.checkpoint(source, config).build(settings, &folder)?;
+    Ok(Loaded { model, codec: Arc::new(codec) })
+}
+
+/// Describes the model in a folder without reading its weights.
+#[cfg(feature = "harness")]
+pub(super) fn summarise(folder: &Path) -> Result<ModelSummary, Error> {
+    let Headers { config, codec, folder: Folder { weights, .. } } = Headers::read(folder, false)?;
+    Ok(codec.summary(config, weights.bytes(), weights.tensors()))
+}
+
+/// A model of which everything but the weights has been read and checked.
+struct Headers {
+    config: Config,
+    codec: HfTokenizer,
+    folder: Folder,
+}
+
+impl Headers {
+    fn read(folder: &Path, special_tokens: bool) -> Result<Self, Error> {
+        let config_text = Text::read(folder.join("config.json"))?;
+        let generation_file = folder.join("generation_config.json");
+        // A dangling link counts as present; reading it then fails.
+        let generation = is_there(&generation_file).then(|| Text::read(generation_file));
+        let generation = generation.transpose()?;
+        let (mut config, marks) = read_config(&config_text, generation.as_ref())?;
+        let named = marks.named.clone();
+        let tokenizer = Text::read(folder.join("tokenizer.json"))?;
+        let codec = HfTokenizer::new(&tokenizer, config.vocab_rows, marks, special_tokens)?;
+        let weights = Safetensors::open(folder)?;
+        // As in transformers 5, a head in the file counts, even if the configuration says otherwise.
+        config.tied &= !weights.has(&config.head().0);
+        config.tensors().try_for_each(|(tensor, shape)| weights.check(&tensor, &shape))?;
+        let mut texts = Sha256::new();
+        let files = [Some(config_text), Some(tokenizer), generation];
+        files.iter().flatten().for_each(|text| text.add_to(&mut texts));
+        // It ends completions, as the ids in the other files do.
+        named.iter().for_each(|name| texts.update(name));
+        Ok(Self { config, codec, folder: Folder { texts, weights } })
+    }
+}
+
+impl HfTokenizer {
+    /// The checkpoint that `source` names, with this tokenizer.
+    pub(super) fn checkpoint(&self, source: &Source, config: Config) -> Checkpoint {
+        Checkpoint {
+            name: source.path.clone(),
+            revision: source.revision.clone(),
+            vocab: self.vocab(),
+            eos: self.ends().to_vec(),
+            unused: self.unused(),
+            notes: self.notes(),
+            tokenizer_sha256: self.fingerprint(),
+            config,
+        }
+    }
+
+    /// Describes a model with this tokenizer whose files have `bytes` bytes; `tensors` are their
+    /// types and numbers of weights.
+    #[cfg(feature = "harness")]
+    pub(super) fn summary(
+        &self,
+        config: Config,
+        bytes: u64,
+        tensors: impl Iterator<Item = (String, u64)>,
+    ) -> ModelSummary {
+        let mut weights = BTreeMap::new();
+        tensors.for_each(|(dtype, number)| *weights.entry(dtype).or_insert(0) += number);
+        let most = weights.iter().max_by_key(|(_, number)| **number);
+        ModelSummary {
+            family: config.model_type,
+            parameters: weights.values().sum(),
+            bytes,
+            dtype: most.map_or_else(String::new, |(dtype, _)| dtype.to_lowercase()),
+            vocab: self.vocab(),
+            tokenizer_sha256: self.fingerprint(),
+        }
+    }
+}
+
+/// An open folder.
+struct Folder {
+    /// The hash of the other files.
+    texts: Sha256,
+    weights: Safetensors,
+}
+
+impl Tensors for Folder {
+    fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
+        self.weights.get(name, shape)
+    }
+
+    fn kind(&self, name: &str) -> TensorKind {
+        self.weights.kind(name)
+    }
+
+    fn sha256(&self) -> Result<String, Error> {
+        let mut hash = self.texts.clone();
+        self.weights.add_to(&mut hash)?;
+        Ok(hex(&hash.finalize()))
+    }
+}

@@ -1,0 +1,245 @@
+//! Tensors from `model.safetensors`, whole or in shards.
+//!
+//! Every tensor is read once, on request, and hashed as it is read: the hash covers
+//! exactly the weights that are computed with, and no part of a file stays in memory.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use safetensors::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use super::files::{Text, add_name};
+use crate::checkpoint::files::{OpenFile, not_finite};
+use crate::core::error::Error;
+use crate::engine::blocks::TensorKind;
+use crate::io::input::is_there;
+
+/// The file of the weights, unless they are sharded.
+const WHOLE: &str = "model.safetensors";
+/// Bytes of a file before its header, which hold the header's length.
+const PREFIX: usize = 8;
+/// The longest header in bytes, as in the format's own library.
+const MOST_HEADER: u64 = 100_000_000;
+
+/// The weights of a folder.
+pub(super) struct Safetensors {
+    files: Vec<Stored>,
+    /// For sharded weights: the index, and the number of the file that holds each
+    /// tensor.
+    shard: Option<(Text, BTreeMap<String, usize>)>,
+    /// SHA-256 of the tensors that were read.
+    read: RefCell<BTreeMap<String, [u8; 32]>>,
+}
+
+/// An open file whose header has been read.
+struct Stored {
+    file: OpenFile,
+    header: Vec<u8>,
+    tensors: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
+}
+
+impl Safetensors {
+    /// Opens the weights of `folder`: `model.safetensors`, or else what
+    /// `model.safetensors.index.json` names.
+    pub(super) fn open(folder: &Path) -> Result<Self, Error> {
+        let read = RefCell::default();
+        let whole = folder.join(WHOLE);
+        // A dangling link counts as present; reading it then fails.
+        if is_there(&whole) {
+            return Ok(Self { files: vec![Stored::open(whole)?], shard: None, read });
+        }
+        let (index, weight_map) = read_index(folder)?;
+        let names = shard_names(&index, &weight_map)?;
+        let files = names.iter().map(|name| Stored::open(folder.join(name)));
+        let files = files.collect::<Result<_, _>>()?;
+        let number = |file: &String| names.binary_search(&file).unwrap_or_default();
+        let shard = weight_map.iter().map(|(tensor, file)| (tensor.clone(), number(file)));
+        let shard = shard.collect();
+        Ok(Self { files, shard: Some((index, shard)), read })
+    }
+
+    /// Checks that a tensor of this shape is there.
+    pub(super) fn check(&self, name: &str, shape: &[usize]) -> Result<(), Error> {
+        self.find(name, shape).map(drop)
+    }
+
+    /// Whether there is a tensor of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.info(name).is_some()
+    }
+
+    /// A tensor in f32, of any stored type, row by row.
+    ///
+    /// # Errors
+    /// If it is missing, has another shape or an unsupported type, contains NaN or infinity,
+    /// or cannot be read.
+    pub(super) fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
+        let (stored, info) = self.find(name, shape)?;
+        let (tensor, hash) = stored.tensor(name, info)?;
+        if !tensor.iter().all(|weight| weight.is_finite()) {
+            return Err(not_finite(stored.file.path(), name));
+        }
+        self.read.borrow_mut().insert(name.to_owned(), hash);
+        Ok(tensor)
+    }
+
+    /// The type of a tensor.
+    pub(super) fn kind(&self, name: &str) -> TensorKind {
+        self.info(name).and_then(|info| kind_of(info.dtype)).unwrap_or(TensorKind::F32)
+    }
+
+    /// What the headers say of a tensor.
+    fn info(&self, name: &str) -> Option<&TensorInfo> {
+        let number = self.shard.as_ref().map_or(Some(&0), |(_, shard)| shard.get(name));
+        number.and_then(|&number| self.files[number].tensors.info(name))
+    }
+
+    /// Adds everything that was read to a hash: names and headers of the files, and the
+    /// tensors by name.
+    ///
+    /// # Errors
+    /// If a file was changed since it was opened.
+    pub(super) fn add_to(&self, hash: &mut Sha256) -> Result<(), Error> {
+        self.shard.iter().for_each(|(index, _)| index.add_to(hash));
+        for stored in &self.files {
+            stored.file.check_unchanged()?;
+            add_name(hash, stored.file.path());
+            hash.update(&stored.header);
+        }
+        for (name, tensor) in self.read.borrow().iter() {
+            hash.update(name);
+            hash.update(tensor);
+        }
+        Ok(())
+    }
+
+    /// The types of all tensors, with their numbers of weights.
+    #[cfg(feature = "harness")]
+    pub(super) fn tensors(&self) -> impl Iterator<Item = (String, u64)> {
+        let infos = self.files.iter().flat_map(|stored| stored.tensors.tensors().into_values());
+        infos.map(|info| (info.dtype.to_string(), info.shape.iter().map(|&n| n as u64).product()))
+    }
+
+    /// Bytes of the files.
+    #[cfg(feature = "harness")]
+    pub(super) fn bytes(&self) -> u64 {
+        self.files.iter().map(|stored| stored.file.length()).sum()
+    }
+
+    fn find(&self, name: &str, shape: &[usize]) -> Result<(&Stored, &TensorInfo), Error> {
+        let missing = || format!("tensor {name} is missing");
+        let number = match &self.shard {
+            None => 0,
+            Some((index, shard)) => *shard.get(name).ok_or_else(|| index.fault(missing()))?,
+        };
+        let stored = &self.files[number];
+        let info = stored.tensors.info(name).ok_or_else(|| stored.file.fault(missing()))?;
+        if info.shape != shape {
+            let found = &info.shape;
+            let what = format!("tensor {name} has shape {found:?}, but config.json asks for");
+            return Err(stored.file.fault(format!("{what} {shape:?}")));
+        }
+        Ok((stored, info))
+    }
+}
+
+impl Stored {
+    /// Opens a file and checks its header against its length.
+    fn open(path: PathBuf) -> Result<Self, Error> {
+        let file = OpenFile::open(path)?;
+        let damaged = |what: &str| file.fault(format!("not a complete safetensors file ({what})"));
+        let mut header = vec![0; PREFIX];
+        let ends = || damaged("it ends before its header does");
+        let fail = |e: io::Error| match e.kind() {
+            ErrorKind::UnexpectedEof => ends(),
+            _ => file.failed(&e),
+        };
+        let mut from = file.from(0)?;
+        from.read_exact(&mut header).map_err(fail)?;
+        let length = header.iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
+        if length > MOST_HEADER.min(file.length().saturating_sub(PREFIX as u64)) {
+            return Err(ends());
+        }
+        header.resize(PREFIX + length as usize, 0);
+        from.read_exact(&mut header[PREFIX..]).map_err(fail)?;
+        drop(from);
+        let tensors = serde_json::from_slice::<Metadata>(&header[PREFIX..])
+            .map_err(|e| damaged(&format!("its header: {e}")))?;
+        let (found, wanted) =
+            (file.length().saturating_sub(header.len() as u64), tensors.data_len() as u64);
+        if found != wanted {
+            let what = format!("{found} bytes of tensors; its header describes {wanted}");
+            return Err(damaged(&what));
+        }
+        Ok(Self { file, header, tensors })
+    }
+
+    /// Reads a tensor, and hashes what it reads.
+    fn tensor(&self, name: &str, info: &TensorInfo) -> Result<(Vec<f32>, [u8; 32]), Error> {
+        let Some(kind) = kind_of(info.dtype) else {
+            let found = info.dtype;
+            let what = format!("tensor {name} is of type {found}; supported are: f32, f16, bf16");
+            return Err(self.file.fault(what));
+        };
+        let (start, end) = info.data_offsets;
+        let place = ((self.header.len() + start) as u64, (end - start) as u64);
+        let mut tensor = Vec::with_capacity(info.shape.iter().product());
+        let unit = kind.bytes();
+        let hash = self.file.hashed(place, unit, |piece| kind.dequantise(piece, &mut tensor))?;
+        Ok((tensor, hash))
+    }
+}
+
+/// The names of the files that hold the weights of `folder`, whether they are there or not.
+///
+/// # Errors
+/// If `model.safetensors.index.json` is damaged, or missing as well as `model.safetensors`.
+pub(crate) fn weight_files(folder: &Path) -> Result<Vec<String>, Error> {
+    if is_there(&folder.join(WHOLE)) {
+        return Ok(vec![WHOLE.to_owned()]);
+    }
+    let (index, weight_map) = read_index(folder)?;
+    Ok(shard_names(&index, &weight_map)?.into_iter().cloned().collect())
+}
+
+/// The list of shards, and the shard of each tensor.
+fn read_index(folder: &Path) -> Result<(Text, BTreeMap<String, String>), Error> {
+    let index = Text::read(folder.join("model.safetensors.index.json"))?;
+    let weight_map = index.json::<Index>()?.weight_map;
+    Ok((index, weight_map))
+}
+
+/// The sorted names of the shards.
+fn shard_names<'m>(
+    index: &Text,
+    weight_map: &'m BTreeMap<String, String>,
+) -> Result<Vec<&'m String>, Error> {
+    let mut names = weight_map.values().collect::<Vec<_>>();
+    names.sort();
+    names.dedup();
+    // A shard lies next to its index; a path to another folder is rejected.
+    match names.iter().find(|n| Path::new(n).file_name() != Some(n.as_ref())) {
+        Some(name) => Err(index.fault(format!("\"{name}\" is not the name of a file"))),
+        None => Ok(names),
+    }
+}
+
+/// How weights of a type are stored; `None` if it is not supported.
+fn kind_of(dtype: Dtype) -> Option<TensorKind> {
+    match dtype {
+        Dtype::F32 => Some(TensorKind::F32),
+        Dtype::F16 => Some(TensorKind::F16),
+        Dtype::BF16 => Some(TensorKind::Bf16),
+        _ => None,
+    }
+}

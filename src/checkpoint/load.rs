@@ -1,0 +1,94 @@
+//! Loading a model from its source.
+
+use std::path::Path;
+
+#[cfg(feature = "harness")]
+use super::ModelSummary;
+use super::{gguf_model, hf, layout};
+use crate::core::error::Error;
+use crate::engine::{Settings, Source};
+use crate::io::input::{is_shipped, read_text};
+use crate::model::uncached::Uncached;
+use crate::model::{Loaded, Role, ToyPair, zoo};
+
+/// Loads a model from its source: `toy:NAME`, `toy:FILE.json`, a GGUF file, or a folder
+/// in the Hugging Face layout.
+///
+/// # Errors
+/// One sentence that names the file and value at fault.
+pub fn load(source: impl Into<Source>, role: Role) -> Result<Loaded, Error> {
+    let source = source.into();
+    let loaded = load_cached(&source, role)?;
+    Ok(match source.settings.without_cache {
+        true => Loaded { model: Box::new(Uncached(loaded.model)), ..loaded },
+        false => loaded,
+    })
+}
+
+fn load_cached(source: &Source, role: Role) -> Result<Loaded, Error> {
+    let path = &source.path;
+    if let Some(name) = path.strip_prefix("toy:") {
+        let Settings { engine: None, dtype: None, kv_cache_dtype: None, device: None, .. } =
+            source.settings
+        else {
+            return Err(Error::setting(format!(
+                "{path} is a toy model: leave out engine, dtype, kv_cache_dtype and device"
+            )));
+        };
+        return load_toy(path, name, role);
+    }
+    if is_file(path)? { gguf_model::load(source) } else { hf::load(source) }
+}
+
+/// Whether the model of a path is a GGUF file; otherwise it is a folder.
+///
+/// # Errors
+/// If it is neither.
+fn is_file(name: &str) -> Result<bool, Error> {
+    let path = Path::new(name);
+    let file = layout::is_gguf(name) && path.is_file();
+    if !file && !is_shipped(path) {
+        layout::check(name, path)?;
+    }
+    Ok(file)
+}
+
+fn load_toy(source: &str, name: &str, role: Role) -> Result<Loaded, Error> {
+    let pair = if name.ends_with(".json") {
+        ToyPair::from_json(name, &read_text(Path::new(name))?)?
+    } else {
+        zoo::toy(name)?
+    };
+    let model = match role {
+        Role::Target => pair.target(source)?,
+        Role::Draft => pair.draft(source)?,
+    };
+    Ok(Loaded { model: Box::new(model), codec: pair.codec(role) })
+}
+
+/// Describes the model of a source, without reading weights.
+///
+/// # Errors
+/// As [`load`], for what it has read.
+#[cfg(feature = "harness")]
+pub fn summarise(source: &Source) -> Result<ModelSummary, Error> {
+    if source.path.starts_with("toy:") {
+        return summary_of_toy(source);
+    }
+    let summarise = if is_file(&source.path)? { gguf_model::summarise } else { hf::summarise };
+    summarise(Path::new(&source.path))
+}
+
+#[cfg(feature = "harness")]
+fn summary_of_toy(source: &Source) -> Result<ModelSummary, Error> {
+    let loaded = load(source.clone(), Role::Target)?;
+    let info = loaded.model.info();
+    Ok(ModelSummary {
+        family: info.engine.to_owned(),
+        parameters: info.parameters as u64,
+        bytes: (info.parameters * size_of::<f64>()) as u64,
+        dtype: info.dtype.to_owned(),
+        vocab: info.vocab,
+        tokenizer_sha256: info.tokenizer_sha256.clone(),
+    })
+}

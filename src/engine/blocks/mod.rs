@@ -1,0 +1,248 @@
+//! The types of tensors: their names, the blocks of weights that they consist of, and these
+//! weights in f32.
+
+mod integers;
+mod large;
+mod plain;
+mod small;
+
+pub(super) use large::LargeBlock;
+pub(super) use small::{STEPS, SmallBlock};
+
+/// How the weights of a tensor are stored: in blocks of a fixed number of weights and bytes,
+/// each with scales of its own. A row is a whole number of blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TensorKind {
+    /// f32.
+    F32,
+    /// f16.
+    F16,
+    /// 4 bits around 0, a scale per 32 weights.
+    Q4_0,
+    /// 4 bits from a minimum up, scale and minimum per 32 weights.
+    Q4_1,
+    /// 5 bits around 0, a scale per 32 weights.
+    Q5_0,
+    /// 5 bits from a minimum up, scale and minimum per 32 weights.
+    Q5_1,
+    /// 8 bits around 0, a scale per 32 weights.
+    Q8_0,
+    /// 4 bits from a minimum up; scale and minimum per 32 weights are 6 bits each, and have
+    /// a scale per 256 weights themselves.
+    Q4K,
+    /// As [`Self::Q4K`], with 5 bits.
+    Q5K,
+    /// 6 bits around 0; a scale per 16 weights is 8 bits, and has a scale per 256 weights.
+    Q6K,
+    /// 4 bits that choose one of 16 unequal steps, a scale per 32 weights.
+    Iq4Nl,
+    /// bf16.
+    Bf16,
+}
+
+/// The rows of a tensor as blocks of quantised weights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawRows {
+    /// The type of the blocks.
+    pub kind: TensorKind,
+    /// The blocks, row by row.
+    pub blocks: Vec<u8>,
+}
+
+/// What is known about a type.
+struct Layout {
+    name: &'static str,
+    /// Its number in the format.
+    id: u32,
+    /// Weights of a block.
+    length: usize,
+    /// Bytes of a block.
+    bytes: usize,
+    /// Where the f16 scales of a block are; none if its weights are numbers themselves.
+    scales: &'static [usize],
+    /// Appends the weights of whole blocks.
+    dequantise: fn(&[u8], &mut Vec<f32>),
+}
+
+/// The names of all other types, by their numbers.
+const OTHERS: &[(u32, &str)] = &[
+    (4, "Q4_2"),
+    (5, "Q4_3"),
+    (9, "Q8_1"),
+    (10, "Q2_K"),
+    (11, "Q3_K"),
+    (15, "Q8_K"),
+    (16, "IQ2_XXS"),
+    (17, "IQ2_XS"),
+    (18, "IQ3_XXS"),
+    (19, "IQ1_S"),
+    (21, "IQ3_S"),
+    (22, "IQ2_S"),
+    (23, "IQ4_XS"),
+    (24, "I8"),
+    (25, "I16"),
+    (26, "I32"),
+    (27, "I64"),
+    (28, "F64"),
+    (29, "IQ1_M"),
+    (31, "Q4_0_4_4"),
+    (32, "Q4_0_4_8"),
+    (33, "Q4_0_8_8"),
+    (34, "TQ1_0"),
+    (35, "TQ2_0"),
+    (36, "IQ4_NL_4_4"),
+    (37, "IQ4_NL_4_8"),
+    (38, "IQ4_NL_8_8"),
+    (39, "MXFP4"),
+    (40, "NVFP4"),
+    (41, "Q1_0"),
+    (42, "Q2_0"),
+];
+
+impl TensorKind {
+    /// All types.
+    pub const ALL: [Self; 12] = [
+        Self::F32,
+        Self::F16,
+        Self::Bf16,
+        Self::Q8_0,
+        Self::Q4_0,
+        Self::Q4_1,
+        Self::Q5_0,
+        Self::Q5_1,
+        Self::Q4K,
+        Self::Q5K,
+        Self::Q6K,
+        Self::Iq4Nl,
+    ];
+
+    /// The type with this number in the format.
+    ///
+    /// # Errors
+    /// The name of a type that is not supported.
+    pub(crate) fn from_id(id: u32) -> Result<Self, String> {
+        let other = || OTHERS.iter().find(|other| other.0 == id);
+        let name = || other().map_or_else(|| id.to_string(), |other| other.1.to_owned());
+        Self::ALL.into_iter().find(|kind| kind.layout().id == id).ok_or_else(name)
+    }
+
+    /// Its name in the format, such as `Q4_K`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.layout().name
+    }
+
+    /// Its number in the format.
+    #[must_use]
+    pub fn id(self) -> u32 {
+        self.layout().id
+    }
+
+    /// Number of weights of a block.
+    #[must_use]
+    pub fn length(self) -> usize {
+        self.layout().length
+    }
+
+    /// Number of bytes of a block.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        self.layout().bytes
+    }
+
+    /// Appends the weights of whole blocks to `to`. They have the bits of the format's own
+    /// library: a scale times a small integer, or that plus or minus a minimum, and each
+    /// step is rounded to f32. A rest that is shorter than a block is left out.
+    pub fn dequantise(self, blocks: &[u8], to: &mut Vec<f32>) {
+        (self.layout().dequantise)(blocks, to);
+    }
+
+    /// Whether all weights of whole blocks are finite.
+    #[must_use]
+    pub fn is_finite(self, blocks: &[u8]) -> bool {
+        let layout = self.layout();
+        match self {
+            Self::F32 => plain::all(blocks, |b| f32::from_le_bytes(b).is_finite()),
+            Self::F16 => plain::all(blocks, |b| half::f16::from_le_bytes(b).is_finite()),
+            Self::Bf16 => plain::all(blocks, |b| half::bf16::from_le_bytes(b).is_finite()),
+            // Finite scales times integers of at most 127 · 63 are below the largest f32.
+            _ => blocks.chunks_exact(layout.bytes).all(|block| {
+                layout
+                    .scales
+                    .iter()
+                    .all(|&at| half::f16::from_bits(plain::bits_at(block, at)).is_finite())
+            }),
+        }
+    }
+
+    fn layout(self) -> Layout {
+        match self {
+            Self::F32 => Layout::new("F32", 0, (1, 4), &[], plain::f32),
+            Self::F16 => Layout::new("F16", 1, (1, 2), &[], plain::f16),
+            Self::Q4_0 => Layout::new("Q4_0", 2, (32, 18), &[0], |b, to| {
+                small(b, to, SmallBlock::q4_0, |d, _, q| d * (f32::from(q) - 8.0))
+            }),
+            Self::Q4_1 => Layout::new("Q4_1", 3, (32, 20), &[0, 2], |b, to| {
+                small(b, to, SmallBlock::q4_1, |d, m, q| d * f32::from(q) + m)
+            }),
+            Self::Q5_0 => Layout::new("Q5_0", 6, (32, 22), &[0], |b, to| {
+                small(b, to, SmallBlock::q5_0, |d, _, q| d * (f32::from(q) - 16.0))
+            }),
+            Self::Q5_1 => Layout::new("Q5_1", 7, (32, 24), &[0, 2], |b, to| {
+                small(b, to, SmallBlock::q5_1, |d, m, q| d * f32::from(q) + m)
+            }),
+            Self::Q8_0 => Layout::new("Q8_0", 8, (32, 34), &[0], |b, to| {
+                small(b, to, SmallBlock::q8_0, |d, _, q| d * f32::from(q.cast_signed()))
+            }),
+            Self::Q4K => Layout::new("Q4_K", 12, (256, 144), &[0, 2], |b, to| {
+                each(b, to, |b, to| LargeBlock::q4_k(b).fill_upward(to))
+            }),
+            Self::Q5K => Layout::new("Q5_K", 13, (256, 176), &[0, 2], |b, to| {
+                each(b, to, |b, to| LargeBlock::q5_k(b).fill_upward(to))
+            }),
+            Self::Q6K => Layout::new("Q6_K", 14, (256, 210), &[208], |b, to| {
+                each(b, to, |b, to| LargeBlock::q6_k(b).fill_around(to))
+            }),
+            Self::Iq4Nl => Layout::new("IQ4_NL", 20, (32, 18), &[0], |b, to| {
+                small(b, to, SmallBlock::iq4_nl, |d, _, q| d * f32::from(STEPS[usize::from(q)]))
+            }),
+            Self::Bf16 => Layout::new("BF16", 30, (1, 2), &[], plain::bf16),
+        }
+    }
+}
+
+/// Appends the weights of each block.
+fn each<const BYTES: usize, const LENGTH: usize>(
+    blocks: &[u8],
+    to: &mut Vec<f32>,
+    dequantise: impl Fn(&[u8; BYTES], &mut [f32; LENGTH]),
+) {
+    let mut weights = [0.0; LENGTH];
+    for block in blocks.as_chunks().0 {
+        dequantise(block, &mut weights);
+        to.extend_from_slice(&weights);
+    }
+}
+
+/// Appends the weights of each block, given how they follow from scale, minimum and integer.
+fn small<const BYTES: usize>(
+    blocks: &[u8],
+    to: &mut Vec<f32>,
+    parse: impl Fn(&[u8; BYTES]) -> SmallBlock,
+    weight: impl Fn(f32, f32, u8) -> f32 + Copy,
+) {
+    each(blocks, to, |block, weights| parse(block).fill(weights, weight));
+}
+
+impl Layout {
+    fn new(
+        name: &'static str,
+        id: u32,
+        (length, bytes): (usize, usize),
+        scales: &'static [usize],
+        dequantise: fn(&[u8], &mut Vec<f32>),
+    ) -> Self {
+        Self { name, id, length, bytes, scales, dequantise }
+    }
+}

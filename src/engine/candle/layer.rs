@@ -1,0 +1,182 @@
+//! One decoder layer: attention and feed-forward, with the norms around them.
+
+use candle_core::{Device, Tensor};
+use candle_nn::ops::{rms_norm, silu, softmax_last_dim};
+use candle_nn::rotary_emb::rope;
+
+use super::cache::LayerCache;
+use super::product::Projection;
+use super::shared::CandlePass;
+use crate::core::error::Error;
+use crate::engine::decoder::{Activation, Config, HeadNorms, LayerKind, LayerTensors, Product};
+
+/// Weights of a layer.
+#[derive(Debug)]
+pub(super) struct CandleLayer {
+    kind: LayerKind,
+    /// In the order of [`LayerTensors::norms`].
+    norms: [Option<Tensor>; 4],
+    /// The norms of queries and of keys.
+    head_norms: Option<[Tensor; 2]>,
+    /// Query, key and value heads side by side.
+    qkv: Projection,
+    output: Projection,
+    /// Gate and up projection side by side.
+    gate_up: Projection,
+    down: Projection,
+}
+
+impl CandleLayer {
+    pub(super) fn load(tensors: LayerTensors<'_>, device: &Device) -> Result<Self, Error> {
+        let vector = |weights: Vec<f32>| {
+            let length = weights.len();
+            Tensor::from_vec(weights, length, device)
+        };
+        let projection = |product| {
+            let [outputs, inputs] = tensors.config.size(product);
+            let weights = tensors.weights(product)?;
+            let weights = Tensor::from_vec(weights, (outputs, inputs), device)?;
+            let bias = tensors.bias(product)?.map(vector).transpose()?;
+            Projection::new(&weights, bias)
+        };
+        let mut norms = [const { None }; 4];
+        for (norm, weights) in norms.iter_mut().zip(tensors.norms()?) {
+            *norm = weights.map(vector).transpose()?;
+        }
+        let head_norms = match tensors.head_norms()? {
+            Some([queries, keys]) => Some([vector(queries)?, vector(keys)?]),
+            None => None,
+        };
+        Ok(Self {
+            kind: tensors.config.layers[tensors.index],
+            norms,
+            head_norms,
+            qkv: projection(Product::Qkv)?,
+            output: projection(Product::Output)?,
+            gate_up: projection(Product::GateUp)?,
+            down: projection(Product::Down)?,
+        })
+    }
+
+    /// The hidden states after this layer, of shape `(rows, hidden)` like `x`.
+    /// Keys and values of the rows are stored in `cache` first.
+    pub(super) fn forward(
+        &self,
+        config: &Config,
+        x: &Tensor,
+        pass: &CandlePass,
+        cache: &LayerCache,
+    ) -> Result<Tensor, Error> {
+        let queries = self.store(config, x, pass, cache)?;
+        let mixed = self.attend(config, &queries, pass, cache)?;
+        let x = (x + self.normed(config, 1, &self.output.apply(&mixed)?)?)?;
+        let [gate, up] = self.gate_up.apply_halves(&self.normed(config, 2, &x)?)?;
+        let gate = match config.activation {
+            Activation::Silu => silu(&gate)?,
+            Activation::GeluTanh => gate.gelu()?,
+        };
+        let y = self.down.apply(&(gate * up)?)?;
+        Ok((x + self.normed(config, 3, &y)?)?)
+    }
+
+    /// Applies the norm of a place, if there is one.
+    fn normed(&self, config: &Config, place: usize, x: &Tensor) -> Result<Tensor, Error> {
+        match &self.norms[place] {
+            Some(weights) => Ok(rms_norm(&x.contiguous()?, weights, config.norm_eps)?),
+            None => Ok(x.clone()),
+        }
+    }
+
+    /// Stores keys and values of the rows of `x` and returns the queries, of
+    /// shape `(heads, rows, head_dim)`.
+    pub(super) fn store(
+        &self,
+        config: &Config,
+        x: &Tensor,
+        pass: &CandlePass,
+        cache: &LayerCache,
+    ) -> Result<Tensor, Error> {
+        let (heads, kv) = (config.heads, config.kv_heads);
+        let qkv = self.qkv.apply(&self.normed(config, 0, x)?)?;
+        // One copy for all heads: a device needs longer to begin a copy than to make it.
+        let all = heads_first(config, &self.normed_together(config, qkv)?)?;
+        let queries = self.prepared(config, all.narrow(0, 0, heads)?, 0, pass)?;
+        let keys = self.prepared(config, all.narrow(0, heads, kv)?, 1, pass)?;
+        cache.write(&pass.runs, &keys, &all.narrow(0, heads + kv, kv)?)?;
+        Ok((queries * f64::from(config.attention_scale))?)
+    }
+
+    /// Queries, keys and values side by side, of which the first two are normalised if all
+    /// heads are normalised together.
+    fn normed_together(&self, config: &Config, qkv: Tensor) -> Result<Tensor, Error> {
+        let Some([q_norm, k_norm]) = &self.head_norms else { return Ok(qkv) };
+        if config.head_norms != Some(HeadNorms::Together) {
+            return Ok(qkv);
+        }
+        let (q, kv) = (config.query_width(), config.key_width());
+        let part = |from, width| qkv.narrow(1, from, width)?.contiguous();
+        let queries = rms_norm(&part(0, q)?, q_norm, config.norm_eps)?;
+        let keys = rms_norm(&part(q, kv)?, k_norm, config.norm_eps)?;
+        Ok(Tensor::cat(&[queries, keys, part(q + kv, kv)?], 1)?)
+    }
+
+    /// Queries (0) or keys (1) of shape `(heads, rows, head_dim)`, normalised if each head is,
+    /// and rotated.
+    fn prepared(
+        &self,
+        config: &Config,
+        mut x: Tensor,
+        which: usize,
+        pass: &CandlePass,
+    ) -> Result<Tensor, Error> {
+        if let (Some(norms), Some(HeadNorms::Each)) = (&self.head_norms, config.head_norms) {
+            x = rms_norm(&x, &norms[which], config.norm_eps)?;
+        }
+        let Some([cos, sin]) = self.kind.rope.map(|rope| &pass.angles[rope]) else { return Ok(x) };
+        let rotated = 2 * cos.dim(1)?;
+        let turn = |x: Tensor| rope(&x.unsqueeze(0)?, cos, sin)?.squeeze(0);
+        if rotated == config.head_dim {
+            return Ok(turn(x)?);
+        }
+        let rest = x.narrow(2, rotated, config.head_dim - rotated)?;
+        Ok(Tensor::cat(&[turn(x.narrow(2, 0, rotated)?.contiguous()?)?, rest], 2)?)
+    }
+
+    /// The weighted sums of values, of shape `(rows, heads · head_dim)`.
+    fn attend(
+        &self,
+        config: &Config,
+        queries: &Tensor,
+        pass: &CandlePass,
+        cache: &LayerCache,
+    ) -> Result<Tensor, Error> {
+        let (heads, rows, head_dim) = queries.dims3()?;
+        let grouped = (config.kv_heads, heads / config.kv_heads * rows, pass.slots);
+        let (keys, values) = cache.read(pass.slots)?;
+        // Query heads that share keys are stacked as rows, so no key is copied.
+        let queries = queries.reshape((grouped.0, grouped.1, head_dim))?;
+        let mut scores = queries.matmul(&keys.transpose(1, 2)?)?;
+        if let Some(cap) = config.attention_softcap {
+            scores = capped(&scores, cap)?;
+        }
+        if let Some(mask) = pass.mask(self.kind.window) {
+            scores = (scores + mask.reshape(grouped)?)?;
+        }
+        let weights = softmax_last_dim(&scores)?;
+        let mixed = weights.matmul(&values)?.reshape((heads, rows, head_dim))?;
+        Ok(mixed.transpose(0, 1)?.reshape((rows, heads * head_dim))?)
+    }
+}
+
+/// From rows of heads side by side to shape `(heads, rows, head_dim)`.
+fn heads_first(config: &Config, x: &Tensor) -> Result<Tensor, Error> {
+    let (rows, width) = x.dims2()?;
+    let heads = x.reshape((rows, width / config.head_dim, config.head_dim))?;
+    Ok(heads.transpose(0, 1)?.contiguous()?)
+}
+
+/// `cap · tanh(x / cap)`.
+pub(super) fn capped(x: &Tensor, cap: f32) -> Result<Tensor, Error> {
+    let cap = f64::from(cap);
+    Ok(((x / cap)?.tanh()? * cap)?)
+}

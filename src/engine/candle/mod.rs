@@ -1,0 +1,187 @@
+//! The decoder on candle.
+//!
+//! Unlike the decoders that come with candle, it returns the logits of every wanted
+//! row, attends along the branches of a draft tree, and keeps keys and values by slot,
+//! so that a rollback costs nothing and an accepted path is moved row by row.
+
+mod cache;
+mod layer;
+mod product;
+mod shared;
+mod threads;
+
+use candle_core::Tensor;
+use candle_nn::ops::rms_norm;
+
+use self::cache::CandleCache;
+use self::layer::{CandleLayer, capped};
+use self::product::Projection;
+use self::shared::CandlePass;
+pub(super) use self::threads::start_threads;
+use self::threads::tell_candle;
+use super::decoder::{Config, LayerTensors, Rotation, Tensors, masked};
+use super::device::Device;
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::sampling::{ForEachRow, Logits};
+use crate::core::tree::MAX_NODES;
+use crate::engine::pool::Pool;
+use crate::model::{CacheDtype, Evaluation, Feed, LanguageModel, ModelInfo, Session, Step, Work};
+
+/// Maximum number of rows computed at once: a longer prompt is processed in pieces, so
+/// that the attention scores of a pass stay small.
+const CHUNK: usize = 256;
+
+/// The weights of a model.
+#[derive(Debug)]
+pub(crate) struct CandleModel {
+    info: ModelInfo,
+    config: Config,
+    device: candle_core::Device,
+    embedding: Tensor,
+    layers: Vec<CandleLayer>,
+    norm: Tensor,
+    /// From a hidden state to the logits of the real vocabulary.
+    head: Projection,
+    rotations: Vec<Rotation>,
+    /// Ids below `vocab` that the tokenizer does not use: their logits are −inf.
+    unused: Vec<Token>,
+}
+
+impl CandleModel {
+    /// Loads the weights from `tensors`, by their names in a checkpoint.
+    pub(crate) fn load(
+        info: ModelInfo,
+        config: Config,
+        unused: Vec<Token>,
+        tensors: &dyn Tensors,
+        device: Device,
+    ) -> Result<Self, Error> {
+        // Before the device is opened: its libraries may read the environment.
+        tell_candle();
+        let device = open(device)?;
+        let table = |(name, shape): (String, Vec<usize>)| {
+            Ok::<_, Error>(Tensor::from_vec(tensors.get(&name, &shape)?, shape, &device)?)
+        };
+        let embedding = table(config.embedding())?;
+        let layers = (0..config.layers.len())
+            .map(|index| {
+                CandleLayer::load(LayerTensors { config: &config, index, tensors }, &device)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let head = if config.tied { embedding.clone() } else { table(config.head())? };
+        let norm = config.read_last_norm(tensors)?;
+        Ok(Self {
+            head: Projection::new(&head.narrow(0, 0, info.vocab)?, None)?,
+            norm: Tensor::from_vec(norm, config.hidden, &device)?,
+            info: ModelInfo { sha256: tensors.sha256()?, device: named(&device, &info), ..info },
+            rotations: config.rotations(),
+            device,
+            embedding: (embedding * f64::from(config.embedding_scale))?,
+            layers,
+            config,
+            unused,
+        })
+    }
+
+    fn run(&self, cache: &mut CandleCache, step: &Step) -> Result<Vec<Logits>, Error> {
+        let mut rows = Vec::with_capacity(step.rows.len());
+        for (feed, wanted) in step.pieces(CHUNK) {
+            let wanted = wanted.into_iter().map(|row| row as u32).collect::<Vec<_>>();
+            rows.extend(self.pass(cache, feed, &wanted)?);
+        }
+        Ok(rows)
+    }
+
+    /// Computes the tokens of `feed` and returns the logits of the rows
+    /// `wanted`, which ascend.
+    fn pass(
+        &self,
+        cache: &mut CandleCache,
+        feed: &[Feed],
+        wanted: &[u32],
+    ) -> Result<Vec<Logits>, Error> {
+        let pass = CandlePass::new(feed, &self.config, &self.rotations, &self.device)?;
+        cache.reserve(pass.slots)?;
+        let tokens = feed.iter().map(|f| f.token).collect::<Vec<_>>();
+        let tokens = Tensor::from_vec(tokens, feed.len(), &self.device)?;
+        let mut x = self.embedding.index_select(&tokens, 0)?;
+        for (number, (layer, cache)) in self.layers.iter().zip(cache.layers()).enumerate() {
+            if wanted.is_empty() && number + 1 == self.layers.len() {
+                // The output of the last layer is not needed.
+                layer.store(&self.config, &x, &pass, cache)?;
+                // A device computes while the caller continues; waiting for it charges this
+                // pass, and not the next one, with the time.
+                self.device.synchronize()?;
+                return Ok(Vec::new());
+            }
+            x = layer.forward(&self.config, &x, &pass, cache)?;
+        }
+        if wanted.len() < feed.len() {
+            let rows = Tensor::new(wanted, &self.device)?;
+            x = x.index_select(&rows, 0)?;
+        }
+        let mut logits = self.head.apply(&rms_norm(&x, &self.norm, self.config.norm_eps)?)?;
+        if let Some(cap) = self.config.final_softcap {
+            logits = capped(&logits, cap)?;
+        }
+        Ok(logits.to_vec2::<f32>()?.into_iter().map(|row| masked(row, &self.unused)).collect())
+    }
+}
+
+fn open(device: Device) -> Result<candle_core::Device, Error> {
+    let opened = match device {
+        Device::Cpu => Ok(candle_core::Device::Cpu),
+        Device::Cuda(n) => candle_core::Device::new_cuda(n),
+        Device::Metal => candle_core::Device::new_metal(0),
+    };
+    opened.map_err(|e| Error::engine(format!("device = {device}: {e}")))
+}
+
+/// The device's name in results: that of the settings, and which card it is if that is known.
+fn named(device: &candle_core::Device, info: &ModelInfo) -> String {
+    #[cfg(feature = "cuda")]
+    if let candle_core::Device::Cuda(card) = device
+        && let Ok(card) = card.cuda_stream().context().name()
+    {
+        return format!("{}, {card}", info.device);
+    }
+    let _ = device;
+    info.device.clone()
+}
+
+impl LanguageModel for CandleModel {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn session(&self) -> Result<Session, Error> {
+        let Config { ref layers, kv_heads, head_dim, positions, .. } = self.config;
+        let cache = CandleCache::new(layers.len(), kv_heads, head_dim, &self.device)?;
+        Ok(Session::new(Box::new(cache), positions + MAX_NODES, positions))
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
+        Session::evaluate_each(work, |cache, step| self.run(cache, step))
+    }
+
+    fn threads(&self, _rows: usize) -> usize {
+        rayon::current_num_threads()
+    }
+
+    fn cache_bytes_per_token(&self) -> usize {
+        self.config.cache_bytes(CacheDtype::F32)
+    }
+
+    fn for_each_row(&self) -> ForEachRow {
+        ForEachRow(Pool::for_each_row)
+    }
+}
+
+impl From<candle_core::Error> for Error {
+    fn from(error: candle_core::Error) -> Self {
+        // The lines after the first are a backtrace.
+        let text = error.to_string();
+        Self::Engine(format!("candle: {}", text.lines().next().unwrap_or_default()))
+    }
+}

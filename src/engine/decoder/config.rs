@@ -1,0 +1,172 @@
+//! The switches of the decoder. A family of models is a setting of them.
+
+use super::names::TensorNames;
+use super::rope::{Rope, Rotation};
+use crate::model::CacheDtype;
+
+/// The shape of a decoder, and what it computes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Config {
+    /// Its family, by the name in configurations.
+    pub model_type: String,
+    /// Width of the hidden states.
+    pub hidden: usize,
+    /// Width of the feed-forward blocks.
+    pub intermediate: usize,
+    /// Number of query heads.
+    pub heads: usize,
+    /// Number of key and value heads; divides `heads`.
+    pub kv_heads: usize,
+    /// Width of a head, even.
+    pub head_dim: usize,
+    /// The layers.
+    pub layers: Vec<LayerKind>,
+    /// The rotary embeddings that layers choose from.
+    pub ropes: Vec<Rope>,
+    /// The names of the tensors, which also say where norms are.
+    pub names: TensorNames,
+    /// Added to the mean square in norms.
+    pub norm_eps: f32,
+    /// Added to the weights of norms.
+    pub norm_offset: f32,
+    /// The norms of queries and keys, before they are rotated.
+    pub head_norms: Option<HeadNorms>,
+    /// Which products add a bias.
+    pub biases: Biases,
+    /// The activation of the feed-forward blocks.
+    pub activation: Activation,
+    /// Multiplies the embedding of a token.
+    pub embedding_scale: f32,
+    /// Multiplies the products of queries and keys.
+    pub attention_scale: f32,
+    /// Attention scores s become c · tanh(s / c).
+    pub attention_softcap: Option<f32>,
+    /// Logits become c · tanh(logit / c).
+    pub final_softcap: Option<f32>,
+    /// The largest number of positions.
+    pub positions: usize,
+    /// Rows of embedding and head, padding included.
+    pub vocab_rows: usize,
+    /// Whether the head is the embedding.
+    pub tied: bool,
+}
+
+/// What distinguishes one layer from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LayerKind {
+    /// A token attends to this many tokens, itself included; to all if absent.
+    pub window: Option<usize>,
+    /// The number of its rotary embedding; none if absent.
+    pub rope: Option<usize>,
+}
+
+/// Norms of queries and keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HeadNorms {
+    /// Of every head, with the same weights.
+    Each,
+    /// Of all query heads together, and of all key heads together.
+    Together,
+}
+
+/// Which products add a bias.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Biases {
+    /// Queries, keys and values.
+    pub qkv: bool,
+    /// The output of attention.
+    pub output: bool,
+    /// The products of the feed-forward block.
+    pub mlp: bool,
+}
+
+/// An activation of feed-forward blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Activation {
+    /// x · sigmoid(x).
+    Silu,
+    /// The approximation of GELU by tanh (Hendrycks and Gimpel 2016, arXiv 1606.08415).
+    GeluTanh,
+}
+
+/// The products of a layer with weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Product {
+    /// Queries, keys and values.
+    Qkv,
+    /// The output of attention.
+    Output,
+    /// Gate and up projection of the feed-forward block.
+    GateUp,
+    /// The output of the feed-forward block.
+    Down,
+}
+
+impl Product {
+    /// All products.
+    pub(crate) const ALL: [Self; 4] = [Self::Qkv, Self::Output, Self::GateUp, Self::Down];
+}
+
+/// The first position that a token attends to, if it and the tokens before it are `seen`
+/// in all.
+pub(crate) fn visible_from(window: Option<usize>, seen: usize) -> usize {
+    window.map_or(0, |window| seen.saturating_sub(window))
+}
+
+impl Config {
+    /// Width of the queries of all heads, and of their attention outputs.
+    pub(crate) fn query_width(&self) -> usize {
+        self.heads * self.head_dim
+    }
+
+    /// Width of the keys of all heads, and of their values.
+    pub(crate) fn key_width(&self) -> usize {
+        self.kv_heads * self.head_dim
+    }
+
+    /// Width of queries, keys and values side by side.
+    pub(crate) fn qkv_width(&self) -> usize {
+        self.query_width() + 2 * self.key_width()
+    }
+
+    /// Outputs and inputs of a product.
+    pub(crate) fn size(&self, product: Product) -> [usize; 2] {
+        match product {
+            Product::Qkv => [self.qkv_width(), self.hidden],
+            Product::Output => [self.hidden, self.query_width()],
+            Product::GateUp => [2 * self.intermediate, self.hidden],
+            Product::Down => [self.hidden, self.intermediate],
+        }
+    }
+
+    /// Whether a product adds a bias.
+    pub(super) fn has_bias(&self, product: Product) -> bool {
+        match product {
+            Product::Qkv => self.biases.qkv,
+            Product::Output => self.biases.output,
+            Product::GateUp | Product::Down => self.biases.mlp,
+        }
+    }
+
+    /// Bytes of the keys and values of a token.
+    pub(crate) fn cache_bytes(&self, dtype: CacheDtype) -> usize {
+        2 * self.layers.len() * self.kv_heads * dtype.row_bytes(self.head_dim)
+    }
+
+    /// Whether norms come between attention or feed-forward blocks and what they add to.
+    pub(crate) fn norms_branches(&self) -> bool {
+        let [_, after_attention, _, after_mlp] = self.names.norms;
+        after_attention.is_some() || after_mlp.is_some()
+    }
+
+    /// What the rotary embeddings rotate by.
+    pub(crate) fn rotations(&self) -> Vec<Rotation> {
+        self.ropes.iter().map(Rope::rotation).collect()
+    }
+
+    /// Number of weights in the projections of all layers and in the head.
+    pub(crate) fn matrix_weights(&self, vocab: usize) -> usize {
+        let layer = Product::ALL.map(|product| self.size(product).iter().product::<usize>());
+        self.layers.len() * layer.iter().sum::<usize>() + vocab * self.hidden
+    }
+}

@@ -1,0 +1,25 @@
+//! The decoder that all families of models are settings of: norms, attention with rotary
+//! positions and grouped queries, gated feed-forward blocks (Touvron et al. 2023,
+//! arXiv 2302.13971, and its successors). This module holds what every engine needs; the
+//! engines themselves are in sibling modules.
+
+mod config;
+mod names;
+mod rope;
+mod tensors;
+
+pub(crate) use config::{Activation, Biases, Config, HeadNorms, LayerKind, Product, visible_from};
+pub(crate) use names::{NORMS_AFTER, NORMS_AROUND, TensorNames};
+pub(crate) use rope::{Rope, Rotation, Scaling, angles};
+pub(crate) use tensors::{Described, LayerTensors, Tensors};
+
+use crate::core::distribution::Token;
+use crate::core::sampling::Logits;
+
+/// A row of logits with −inf for ids that the tokenizer does not use.
+pub(super) fn masked(mut row: Vec<f32>, unused: &[Token]) -> Logits {
+    for &token in unused {
+        row[token as usize] = f32::NEG_INFINITY;
+    }
+    Logits::F32(row)
+}

@@ -1,0 +1,62 @@
+//! The names of a decoder's tensors in a checkpoint.
+
+/// Names of the tensors, without `.weight` and `.bias`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct TensorNames {
+    /// One row per token.
+    pub embedding: &'static str,
+    /// What the names of layers begin with; a number follows.
+    pub layers: &'static str,
+    /// The norm before the head.
+    pub norm: &'static str,
+    /// One row per token; absent from a tied checkpoint.
+    pub head: &'static str,
+    /// Query, key and value projection, or one tensor with the rows of all three.
+    pub qkv: &'static [&'static str],
+    /// From the attention outputs to the hidden state.
+    pub output: &'static str,
+    /// Gate and up projection, or one tensor with the rows of both.
+    pub gate_up: &'static [&'static str],
+    /// From the feed-forward block to the hidden state.
+    pub down: &'static str,
+    /// The norms of queries and keys.
+    pub head_norms: [&'static str; 2],
+    /// The norms of a layer.
+    pub norms: LayerNorms,
+}
+
+/// The norms that a layer has, by name: of the hidden state that attention reads, and of what
+/// attention adds to it; then the same two of the feed-forward block.
+pub(crate) type LayerNorms = [Option<&'static str>; 4];
+
+/// Norms of what attention and feed-forward blocks read.
+const NORMS_BEFORE: LayerNorms =
+    [Some("input_layernorm"), None, Some("post_attention_layernorm"), None];
+
+/// Norms of what attention and feed-forward blocks add to the hidden state.
+pub(crate) const NORMS_AFTER: LayerNorms =
+    [None, Some("post_attention_layernorm"), None, Some("post_feedforward_layernorm")];
+
+/// Both.
+pub(crate) const NORMS_AROUND: LayerNorms = [
+    Some("input_layernorm"),
+    Some("post_attention_layernorm"),
+    Some("pre_feedforward_layernorm"),
+    Some("post_feedforward_layernorm"),
+];
+
+impl TensorNames {
+    /// The names of Llama checkpoints.
+    pub(crate) const LLAMA: Self = Self {
+        embedding: "model.embed_tokens",
+        layers: "model.layers",
+        norm: "model.norm",
+        head: "lm_head",
+        qkv: &["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
+        output: "self_attn.o_proj",
+        gate_up: &["mlp.gate_proj", "mlp.up_proj"],
+        down: "mlp.down_proj",
+        head_norms: ["self_attn.q_norm", "self_attn.k_norm"],
+        norms: NORMS_BEFORE,
+    };
+}

@@ -1,0 +1,211 @@
+//! Our own engine for decoders on the CPU.
+//!
+//! Its logits are *row-invariant*: the logits of a token given its prefix have the same
+//! bits for any number of rows in a pass, any draft tree, any number of threads and any
+//! instruction set. Verifying a draft therefore gives exactly the logits of plain
+//! decoding.
+
+mod angles;
+mod attention;
+mod attention_kernels;
+mod batch;
+mod cache;
+mod elementwise;
+mod kernels;
+mod kv_store;
+mod matrix;
+mod memory;
+mod pass;
+mod plane;
+mod query_block;
+mod segments;
+mod teams;
+mod weights;
+mod workspace;
+
+pub use kernels::PackedMatrix;
+#[cfg(feature = "harness")]
+pub(crate) use memory::large_pages;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use self::batch::{PassRows, passes};
+use self::cache::NativeCache;
+use self::query_block::PassToken;
+use self::teams::{SMALL, Teams};
+use self::weights::ModelWeights;
+use self::workspace::Workspace;
+use super::Dtype;
+use super::decoder::{Config, Tensors, masked};
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::lanes::IsaKind;
+use crate::core::sampling::{ForEachRow, Logits};
+use crate::core::tree::MAX_NODES;
+use crate::engine::pool::Pool;
+use crate::model::{Evaluation, Feed, LanguageModel, ModelInfo, Session, Step, Work};
+
+/// Maximum number of rows computed at once: a longer prompt is processed in pieces.
+const CHUNK: usize = 256;
+
+/// A model.
+#[derive(Debug)]
+pub(crate) struct Native {
+    info: ModelInfo,
+    config: Config,
+    weights: ModelWeights,
+    /// Ids below `vocab` that the tokenizer does not use: their logits are −inf.
+    unused: Vec<Token>,
+    isa: IsaKind,
+    pool: Arc<Pool>,
+    teams: Teams,
+    space: Mutex<Workspace>,
+}
+
+/// The context after which [`Native::with_fastest_teams`] times passes, in tokens.
+const TRIED_CONTEXT: usize = 64;
+
+impl Native {
+    /// Packs the weights from `tensors`, by their names in a checkpoint.
+    pub(crate) fn load(
+        info: ModelInfo,
+        config: Config,
+        unused: Vec<Token>,
+        dtype: Dtype,
+        tensors: &dyn Tensors,
+        (isa, pool): (IsaKind, Arc<Pool>),
+    ) -> Result<Self, Error> {
+        let weights = ModelWeights::load(&config, info.vocab, (isa, dtype), tensors)?;
+        let info = ModelInfo { sha256: tensors.sha256()?, ..info };
+        let space = Mutex::new(Workspace::new(pool.threads()));
+        let teams = Teams::always(pool.threads());
+        Ok(Self { info, config, weights, unused, isa, pool, teams, space })
+    }
+
+    /// The same model, with as many threads for each pass as are fastest, by a few passes of
+    /// one row and more over an empty cache.
+    #[must_use]
+    pub(crate) fn with_fastest_teams(mut self) -> Self {
+        if self.pool.threads() == 1 || self.info.bytes_per_token > SMALL {
+            return self;
+        }
+        let mut cache = self.new_cache();
+        let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
+        let time = |rows, threads| self.time(&mut space, &mut cache, rows, threads);
+        let teams = Teams::fastest(self.pool.threads(), time);
+        drop(space);
+        self.teams = teams;
+        self
+    }
+
+    /// The shortest time of a few passes in a row. As in a draft, each finds the caches as the
+    /// one before left them.
+    fn time(
+        &self,
+        space: &mut Workspace,
+        cache: &mut NativeCache,
+        rows: usize,
+        threads: usize,
+    ) -> Duration {
+        let next =
+            |slot| Feed { token: 0, slot, position: slot, prefix: slot + 1, ancestors: vec![] };
+        let feed = (TRIED_CONTEXT..TRIED_CONTEXT + rows).map(next).collect::<Vec<_>>();
+        let wanted = (0..rows).collect::<Vec<_>>();
+        // A worker that is excluded for a while would make its help look useless for good.
+        self.pool.forgive();
+        let times = (0..4).map(|_| {
+            let start = Instant::now();
+            cache.reserve(TRIED_CONTEXT + rows);
+            let tokens = feed.iter().map(|feed| PassToken { feed, cache }).collect::<Vec<_>>();
+            self.pass(space, &tokens, &wanted, threads);
+            start.elapsed()
+        });
+        times.skip(1).min().unwrap_or_default()
+    }
+
+    fn new_cache(&self) -> NativeCache {
+        let Config { layers, kv_heads, head_dim, .. } = &self.config;
+        NativeCache::new(layers.len(), (*kv_heads, *head_dim), self.info.cache_dtype)
+    }
+
+    /// Computes the steps of some sequences and returns the wanted rows of each.
+    fn run(&self, sequences: &mut [(&mut NativeCache, &Step)]) -> Vec<Vec<Logits>> {
+        let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = sequences.iter().map(|(_, step)| Vec::with_capacity(step.rows.len()));
+        let mut found = found.by_ref().collect::<Vec<_>>();
+        let lengths = sequences.iter().map(|(_, step)| step.feed.len()).collect::<Vec<_>>();
+        for parts in passes(&lengths, CHUNK) {
+            let (mut first, mut wanted, mut whose) = (0, Vec::new(), Vec::new());
+            for PassRows { sequence, rows } in &parts {
+                let (cache, step) = &mut sequences[*sequence];
+                let slots = step.feed[rows.clone()].iter().map(|feed| feed.slot);
+                cache.own_from(slots.clone().min().unwrap_or(usize::MAX));
+                cache.reserve(slots.max().map_or(0, |slot| slot + 1));
+                for row in step.rows.iter().filter(|row| rows.contains(row)) {
+                    wanted.push(first + row - rows.start);
+                    whose.push(*sequence);
+                }
+                first += rows.len();
+            }
+            let tokens = parts.into_iter().flat_map(|PassRows { sequence, rows }| {
+                let (cache, step) = &sequences[sequence];
+                step.feed[rows].iter().map(|feed| PassToken { feed, cache })
+            });
+            let tokens = tokens.collect::<Vec<_>>();
+            self.pass(&mut space, &tokens, &wanted, self.teams.threads(tokens.len()));
+            let logits = space.logits.get_mut().chunks_exact(self.info.vocab);
+            for (row, sequence) in logits.zip(whose) {
+                found[sequence].push(masked(row.to_vec(), &self.unused));
+            }
+        }
+        found
+    }
+
+    /// Computes the tokens of some sequences, whose caches have room for them, on the first
+    /// `threads` threads; the logits of the rows `wanted` are then in the workspace.
+    fn pass(
+        &self,
+        space: &mut Workspace,
+        tokens: &[PassToken<'_>],
+        wanted: &[usize],
+        threads: usize,
+    ) {
+        let positions = tokens.iter().map(|row| row.feed.position).collect::<Vec<_>>();
+        let (rows, logits) = (positions.len(), wanted.len() * self.info.vocab);
+        space.reserve((&self.config, &self.weights), rows, logits);
+        for (row, token) in space.x.get_mut().chunks_exact_mut(self.config.hidden).zip(tokens) {
+            self.weights.embed(token.feed.token as usize, row);
+        }
+        space.rotate(&self.weights.rotations, &positions);
+        let pass = pass::Pass { model: self, space, tokens, rows, wanted };
+        self.pool.run_on(threads, &|worker| pass.run(worker));
+    }
+}
+
+impl LanguageModel for Native {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn session(&self) -> Result<Session, Error> {
+        let positions = self.config.positions;
+        Ok(Session::new(Box::new(self.new_cache()), positions + MAX_NODES, positions))
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
+        Session::evaluate_together(work, |sequences| Ok(self.run(sequences)))
+    }
+
+    fn threads(&self, rows: usize) -> usize {
+        self.teams.threads(rows)
+    }
+
+    fn cache_bytes_per_token(&self) -> usize {
+        self.config.cache_bytes(self.info.cache_dtype)
+    }
+
+    fn for_each_row(&self) -> ForEachRow {
+        ForEachRow(Pool::for_each_row)
+    }
+}

@@ -1,0 +1,317 @@
+//! One pass over the layers, as each thread runs it.
+//!
+//! Every step is shared among the threads piece by piece; no result depends on which
+//! thread computes which piece. A thread may enter late and find steps done, so no
+//! thread accesses shared buffers between two steps.
+#![allow(unsafe_code)] // parts of shared buffers; each access states its reason
+
+use std::sync::PoisonError;
+
+use super::Native;
+use super::attention::{Attention, Scratch};
+use super::elementwise::{Capped, Gated, Normed};
+use super::matrix::{Finish, multiply_together};
+use super::query_block::{PassToken, RowGroup};
+use super::weights::{LayerWeights, Linear};
+use super::workspace::Workspace;
+use crate::core::lanes::LANES;
+use crate::engine::decoder::HeadNorms;
+use crate::engine::pool::{Away, Shared, Worker};
+
+/// What a pass works on.
+#[derive(Clone, Copy)]
+pub(super) struct Pass<'a> {
+    pub model: &'a Native,
+    pub space: &'a Workspace,
+    /// The tokens to compute, sequence by sequence.
+    pub tokens: &'a [PassToken<'a>],
+    /// Number of all tokens.
+    pub rows: usize,
+    /// The rows whose logits are wanted.
+    pub wanted: &'a [usize],
+}
+
+/// One thread's part in a pass.
+struct Hand<'a, 'w> {
+    pass: Pass<'a>,
+    worker: &'a Worker<'w>,
+    scratch: &'a mut Scratch,
+}
+
+impl Pass<'_> {
+    /// Runs one thread's part.
+    pub(super) fn run(self, worker: &Worker<'_>) -> Result<(), Away> {
+        let scratch = &self.space.scratch[worker.index()];
+        let scratch = &mut *scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        Hand { pass: self, worker, scratch }.run()
+    }
+}
+
+impl<'a> Pass<'a> {
+    /// The attention of a layer, group by group.
+    fn attention(self, layer: usize) -> Vec<Attention<'a>> {
+        let Pass { model, space, .. } = self;
+        let (kind, weights) = (model.config.layers[layer], &model.weights.layers[layer]);
+        let each = model.config.head_norms == Some(HeadNorms::Each);
+        let heads = model.config.heads / model.config.kv_heads;
+        let groups = RowGroup::of(self.tokens, heads, kind.window);
+        let attention = groups.map(|group| Attention {
+            isa: model.isa,
+            config: &model.config,
+            layer,
+            head_norms: weights.head_norms.as_ref().filter(|_| each),
+            group,
+            angles: kind.rope.map(|rope| &space.angles[rope]),
+            qkv: &space.qkv,
+            mixed: &space.mixed,
+        });
+        attention.collect()
+    }
+}
+
+impl Hand<'_, '_> {
+    fn run(&mut self) -> Result<(), Away> {
+        let Pass { model, space, rows, wanted, .. } = self.pass;
+        for (number, layer) in model.weights.layers.iter().enumerate() {
+            let [before_attention, after_attention, before_mlp, after_mlp] =
+                layer.norms.each_ref().map(Option::as_deref);
+            self.pack(&space.x, before_attention, &layer.qkv, rows, |row| row)?;
+            self.store(&layer.qkv, rows, &space.qkv, model.config.qkv_width())?;
+            self.norm_heads_together(layer)?;
+            let last = number + 1 == model.weights.layers.len();
+            self.attend(number, last && wanted.is_empty())?;
+            if last && wanted.is_empty() {
+                // The output of the last layer is not needed.
+                return Ok(());
+            }
+            self.pack(&space.mixed, None, &layer.output, rows, |row| row)?;
+            self.add(&layer.output, after_attention)?;
+            self.pack(&space.x, before_mlp, &layer.gate_up, rows, |row| row)?;
+            self.gate(&layer.gate_up, rows)?;
+            self.pack(&space.inner, None, &layer.down, rows, |row| row)?;
+            self.add(&layer.down, after_mlp)?;
+        }
+        self.head()
+    }
+
+    /// Computes the logits of the wanted rows.
+    fn head(&mut self) -> Result<(), Away> {
+        let Pass { model, space, wanted, .. } = self.pass;
+        let (head, width) = (&model.weights.head, model.info.vocab);
+        self.pack(&space.x, Some(&model.weights.norm), head, wanted.len(), |row| wanted[row])?;
+        self.store(head, wanted.len(), &space.logits, width)?;
+        let Some(cap) = model.config.final_softcap else { return Ok(()) };
+        self.worker.share(wanted.len(), |row| {
+            // SAFETY: each row is one piece.
+            let x = unsafe { space.logits.write(row * width..(row + 1) * width) };
+            model.isa.run(Capped { x, cap });
+        })
+    }
+
+    /// Packs rows of `from`, normalised if a norm is given, for the product
+    /// `linear`; packed row `i` is row `source(i)` of `from`.
+    fn pack(
+        &mut self,
+        from: &Shared<f32>,
+        norm: Option<&[f32]>,
+        linear: &Linear,
+        rows: usize,
+        source: impl Fn(usize) -> usize,
+    ) -> Result<(), Away> {
+        let Pass { model, space, .. } = self.pass;
+        let matrix = &linear.matrix;
+        let width = matrix.inputs();
+        let normed = &mut self.scratch.row;
+        self.worker.share(rows, |row| {
+            let at = source(row) * width;
+            // SAFETY: no thread writes to `from` in this step.
+            let x = unsafe { from.read(at..at + width) };
+            let values = match norm {
+                Some(weights) => {
+                    normed.clear();
+                    normed.extend_from_slice(x);
+                    let eps = model.config.norm_eps;
+                    model.isa.run(Normed { x: normed, weights, eps });
+                    &normed[..]
+                }
+                None => x,
+            };
+            // SAFETY: each row is packed in one piece, and no thread reads packed rows
+            // in this step.
+            unsafe { space.packed.put(matrix, (row, rows), values) };
+        })
+    }
+
+    /// Computes a product of the packed rows and passes the sums of each span to
+    /// `finish`. Threads claim multiples of `unit` tiles.
+    fn multiply(
+        &mut self,
+        linear: &Linear,
+        rows: usize,
+        unit: usize,
+        finish: &mut Finish<'_>,
+    ) -> Result<(), Away> {
+        let Pass { model, space, .. } = self.pass;
+        // SAFETY: no thread packs rows in this step.
+        let packed = || unsafe { space.packed.view(rows) };
+        let matrix = (&model.weights.memory, &linear.matrix);
+        let sums = &mut self.scratch.sums;
+        let Some(bias) = &linear.bias else {
+            return multiply_together(self.worker, matrix, unit, packed, sums, finish);
+        };
+        multiply_together(self.worker, matrix, unit, packed, sums, &mut |first, sums| {
+            for (sums, bias) in sums.chunks_exact_mut(rows).zip(&bias[first..]) {
+                let sums = sums.as_flattened_mut().iter_mut();
+                sums.zip(bias.iter().cycle()).for_each(|(sum, bias)| *sum += bias);
+            }
+            finish(first, sums);
+        })
+    }
+
+    /// Stores a product in rows of `width`.
+    fn store(
+        &mut self,
+        linear: &Linear,
+        rows: usize,
+        to: &Shared<f32>,
+        width: usize,
+    ) -> Result<(), Away> {
+        self.multiply(linear, rows, 1, &mut |first, sums| {
+            for_lanes(first, sums, rows, width, |row, at, lanes| {
+                let at = row * width + at;
+                // SAFETY: a tile's outputs belong to the thread that claimed it.
+                put(lanes, unsafe { to.write(at..at + lanes.len()) });
+            });
+        })
+    }
+
+    /// Adds a product to the hidden states, normalised first if a norm is given.
+    fn add(&mut self, linear: &Linear, norm: Option<&[f32]>) -> Result<(), Away> {
+        let Pass { model, space, rows, .. } = self.pass;
+        let width = model.config.hidden;
+        if let Some(weights) = norm {
+            self.store(linear, rows, &space.branch, width)?;
+            return self.add_normed(weights);
+        }
+        self.multiply(linear, rows, 1, &mut |first, sums| {
+            for_lanes(first, sums, rows, width, |row, at, lanes| {
+                let at = row * width + at;
+                // SAFETY: a tile's outputs belong to the thread that claimed it.
+                let x = unsafe { space.x.write(at..at + lanes.len()) };
+                x.iter_mut().zip(lanes).for_each(|(x, y)| *x += y);
+            });
+        })
+    }
+
+    /// Adds the normalised branches to the hidden states.
+    fn add_normed(&mut self, weights: &[f32]) -> Result<(), Away> {
+        let Pass { model, space, rows, .. } = self.pass;
+        let (width, eps) = (model.config.hidden, model.config.norm_eps);
+        self.worker.share(rows, |row| {
+            let place = row * width..(row + 1) * width;
+            // SAFETY: each row is one piece.
+            let (x, branch) = unsafe { (space.x.write(place.clone()), space.branch.write(place)) };
+            model.isa.run(Normed { x: &mut *branch, weights, eps });
+            x.iter_mut().zip(branch).for_each(|(x, y)| *x += *y);
+        })
+    }
+
+    /// Multiplies by the gate and up projections and combines the two.
+    fn gate(&mut self, linear: &Linear, rows: usize) -> Result<(), Away> {
+        let Pass { model, space, .. } = self.pass;
+        let (width, activation) = (model.config.intermediate, model.config.activation);
+        self.multiply(linear, rows, 2, &mut |first, sums| {
+            for (pair, sums) in sums.chunks_exact(2 * rows).enumerate() {
+                let (gates, ups) = sums.split_at(rows);
+                for (row, (gate, up)) in gates.iter().zip(ups).enumerate() {
+                    let lanes = model.isa.run(Gated { activation, gate, up });
+                    for_lanes(first / 2 + pair, &[lanes], 1, width, |_, at, lanes| {
+                        let at = row * width + at;
+                        // SAFETY: a tile's outputs belong to the thread that
+                        // claimed it.
+                        put(lanes, unsafe { space.inner.write(at..at + lanes.len()) });
+                    });
+                }
+            }
+        })
+    }
+
+    /// Normalises all queries of a row together, and all its keys, where the model does.
+    fn norm_heads_together(&mut self, layer: &LayerWeights) -> Result<(), Away> {
+        let Pass { model, space, rows, .. } = self.pass;
+        let config = &model.config;
+        let (Some(HeadNorms::Together), Some([queries, keys])) =
+            (config.head_norms, &layer.head_norms)
+        else {
+            return Ok(());
+        };
+        let (width, eps) = (config.qkv_width(), config.norm_eps);
+        self.worker.share(rows, |row| {
+            let at = row * width;
+            // SAFETY: each row is one piece.
+            let x = unsafe { space.qkv.write(at..at + queries.len() + keys.len()) };
+            let (q, k) = x.split_at_mut(queries.len());
+            model.isa.run(Normed { x: q, weights: queries, eps });
+            model.isa.run(Normed { x: k, weights: keys, eps });
+        })
+    }
+
+    /// Stores keys and values of the rows and, unless `only_store`, computes the rows'
+    /// attention outputs.
+    fn attend(&mut self, layer: usize, only_store: bool) -> Result<(), Away> {
+        let (groups, heads) = (self.pass.attention(layer), self.pass.model.config.kv_heads);
+        let scratch = &mut *self.scratch;
+        self.worker.share(groups.len() * heads, |piece| {
+            let (attention, head) = (&groups[piece / heads], piece % heads);
+            // SAFETY: each head of a group is one piece; no other piece writes or reads its
+            // projections and its own slots, and nobody writes to shared slots.
+            unsafe {
+                attention.store(head);
+                // If it has only one block, the thread that stores it continues with it.
+                if attention.group.blocks() == 1 && !only_store {
+                    attention.attend(head, 0, scratch);
+                }
+            }
+        })?;
+        let blocks = groups.iter().map(|attention| attention.group.blocks());
+        let long = blocks.enumerate().filter(|&(_, blocks)| blocks > 1 && !only_store);
+        let pieces = long.flat_map(|(group, blocks)| (0..blocks).map(move |block| (group, block)));
+        let pieces = pieces.collect::<Vec<_>>();
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        self.worker.share(heads * pieces.len(), |piece| {
+            let (group, block) = pieces[piece % pieces.len()];
+            // SAFETY: each block of a head is one piece; no thread writes to
+            // projections or cache in this step.
+            unsafe { groups[group].attend(piece / pieces.len(), block, scratch) };
+        })
+    }
+}
+
+/// Calls `put` with row, first output and sums of every tile of a span, without
+/// the outputs beyond `width`.
+fn for_lanes(
+    first: usize,
+    sums: &[[f32; LANES]],
+    rows: usize,
+    width: usize,
+    mut put: impl FnMut(usize, usize, &[f32]),
+) {
+    for (tile, sums) in sums.chunks_exact(rows).enumerate() {
+        let at = (first + tile) * LANES;
+        for (row, lanes) in sums.iter().enumerate() {
+            put(row, at, &lanes[..LANES.min(width - at)]);
+        }
+    }
+}
+
+/// Copies the lanes of a tile; whole tiles, as nearly all are, in one copy of fixed
+/// size.
+#[inline(always)]
+fn put(lanes: &[f32], to: &mut [f32]) {
+    match (<&[f32; LANES]>::try_from(lanes), <&mut [f32; LANES]>::try_from(&mut *to)) {
+        (Ok(lanes), Ok(to)) => *to = *lanes,
+        _ => to.copy_from_slice(lanes),
+    }
+}

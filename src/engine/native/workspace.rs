@@ -1,0 +1,73 @@
+//! The working memory of passes, kept from one pass to the next.
+
+use std::sync::Mutex;
+
+use super::angles::RowAngles;
+use super::attention::Scratch;
+use super::matrix::PackedRows;
+use super::weights::ModelWeights;
+use crate::engine::decoder::{Config, Rotation};
+use crate::engine::pool::Shared;
+
+/// Buffers that the threads of a pass share, with room for the largest number of rows
+/// so far.
+#[derive(Debug, Default)]
+pub(super) struct Workspace {
+    rows: usize,
+    /// Hidden states.
+    pub x: Shared<f32>,
+    /// The rows packed for a product.
+    pub packed: PackedRows,
+    /// Query, key and value heads.
+    pub qkv: Shared<f32>,
+    /// Attention outputs of all query heads.
+    pub mixed: Shared<f32>,
+    /// Activations within the feed-forward block.
+    pub inner: Shared<f32>,
+    /// What attention or a feed-forward block adds to the hidden states, if a norm comes
+    /// between.
+    pub branch: Shared<f32>,
+    /// Logits of the wanted rows.
+    pub logits: Shared<f32>,
+    /// How far each row is rotated, for each rotary embedding.
+    pub angles: Vec<RowAngles>,
+    /// Working memory of each thread.
+    pub scratch: Vec<Mutex<Scratch>>,
+}
+
+impl Workspace {
+    /// An empty workspace for a number of threads.
+    pub(super) fn new(threads: usize) -> Self {
+        let scratch = (0..threads).map(|_| Mutex::default()).collect();
+        Self { scratch, ..Self::default() }
+    }
+
+    /// Makes room for `rows` rows and `logits` logits.
+    pub(super) fn reserve(
+        &mut self,
+        (config, weights): (&Config, &ModelWeights),
+        rows: usize,
+        logits: usize,
+    ) {
+        if logits > self.logits.len() {
+            self.logits = Shared::new(logits, 0.0);
+        }
+        if rows <= self.rows {
+            return;
+        }
+        self.x = Shared::new(rows * config.hidden, 0.0);
+        self.packed = PackedRows::new(rows * weights.words_per_row());
+        self.qkv = Shared::new(rows * config.qkv_width(), 0.0);
+        self.mixed = Shared::new(rows * config.query_width(), 0.0);
+        self.inner = Shared::new(rows * config.intermediate, 0.0);
+        if config.norms_branches() {
+            self.branch = Shared::new(rows * config.hidden, 0.0);
+        }
+        self.rows = rows;
+    }
+
+    /// Computes how far rows with these positions are rotated.
+    pub(super) fn rotate(&mut self, rotations: &[Rotation], positions: &[usize]) {
+        self.angles = rotations.iter().map(|rotation| RowAngles::of(rotation, positions)).collect();
+    }
+}

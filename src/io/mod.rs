@@ -1,0 +1,10 @@
+//! Files that the user names, and what is written for the user: safely, whole or not at all. It
+//! knows nothing of decoding.
+
+pub mod input;
+#[cfg(feature = "harness")]
+pub mod output;
+#[cfg(feature = "harness")]
+pub mod shown;
+#[cfg(feature = "harness")]
+pub mod terminal;

@@ -1,0 +1,8 @@
+//! Measuring: the machine, the costs of passes, the rows of results, their statistics, and figures.
+//! It knows nothing of experiments.
+
+pub mod bench;
+pub mod machine;
+pub mod plot;
+pub mod rows;
+pub mod statistics;

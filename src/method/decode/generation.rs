@@ -1,0 +1,386 @@
+//! The state machine of one generation.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::steps::{Evaluated, Outcome, Proposal};
+use super::stop::{StopReason, StopRules, room_for};
+use super::text::TextStream;
+use crate::core::chance::Chance;
+use crate::core::clock::Clock;
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::round::{RoundTimes, Verdict};
+use crate::core::sampling::{History, Sampler};
+use crate::core::tree::{Draft, Row};
+use crate::method::draft::{Drafter, Drafting, PassDesk, Pausing, Round};
+use crate::method::length::{BatchView, DraftLength, SequencePast};
+use crate::method::verify::Verifier;
+use crate::model::{Codec, Evaluation, LanguageModel, ModelInfo, Session, Want, Work};
+
+/// The error message for logits that are NaN or infinite begins with this.
+pub(crate) const NO_DISTRIBUTION: &str = "the target's logits do not define a distribution";
+
+/// How tokens are proposed, verified and sampled.
+#[derive(Debug)]
+pub struct Method<'a> {
+    /// Proposes the drafts.
+    pub drafter: Box<dyn Drafter<'a> + 'a>,
+    /// Decides how far ahead to draft.
+    pub length: Box<dyn DraftLength>,
+    /// Decides which drafted tokens are kept.
+    pub verifier: Rc<dyn Verifier>,
+    /// Turns the target's logits into distributions.
+    pub sampler: Sampler,
+}
+
+/// One sequence being generated. A round is `begin`, `propose`, the target's
+/// pass over `work`, `evaluated`, `verify`, `commit`, `observe`.
+#[derive(Debug)]
+pub struct Generation<'a> {
+    method: Method<'a>,
+    session: Session,
+    prompt_len: usize,
+    context_length: usize,
+    vocab: usize,
+    tokens: Vec<Token>,
+    stop: StopRules<'a>,
+    stopped: Option<StopReason>,
+    text: Option<TextStream<'a>>,
+    shown: usize,
+}
+
+/// Checks that a model can continue a prompt.
+///
+/// # Errors
+/// If the prompt is empty, contains an unknown token or fills the context.
+pub(crate) fn check_prompt(model: &ModelInfo, prompt: &[Token]) -> Result<(), Error> {
+    if prompt.is_empty() {
+        return Err(Error::input("the prompt is empty: give at least one token"));
+    }
+    if let Some(token) = prompt.iter().find(|&&t| t as usize >= model.vocab) {
+        return Err(Error::input(format!(
+            "the prompt contains token {token}, but {} has tokens 0 to {}",
+            model.name,
+            model.vocab - 1
+        )));
+    }
+    if prompt.len() >= model.context_length {
+        return Err(Error::input(format!(
+            "the prompt has {} tokens, but {} has room for {} including the completion",
+            prompt.len(),
+            model.name,
+            model.context_length
+        )));
+    }
+    Ok(())
+}
+
+impl<'a> Generation<'a> {
+    /// A generation that continues `prompt`.
+    ///
+    /// # Errors
+    /// If the prompt is empty, contains an unknown token or fills the context, or if
+    /// the target cannot open a session.
+    pub fn new(
+        target: &dyn LanguageModel,
+        mut method: Method<'a>,
+        prompt: &[Token],
+        stop: StopRules<'a>,
+        codec: Option<&'a dyn Codec>,
+    ) -> Result<Self, Error> {
+        let info = target.info();
+        check_prompt(info, prompt)?;
+        let mut session = target.session()?;
+        let tokens = room_for(prompt.len(), stop.max_tokens);
+        session.expect(tokens)?;
+        method.drafter.expect(tokens)?;
+        method.sampler = method.sampler.on(target.for_each_row());
+        Ok(Self {
+            method,
+            session,
+            prompt_len: prompt.len(),
+            context_length: info.context_length,
+            vocab: info.vocab,
+            tokens: prompt.to_vec(),
+            stop,
+            stopped: None,
+            text: codec.map(TextStream::new),
+            shown: 0,
+        })
+    }
+
+    /// Length of the prefix that its prompt, without the last token, shares with the computed
+    /// tokens of another generation.
+    fn common_with(&self, other: &Self) -> usize {
+        let head = &self.tokens[..self.prompt_len - 1];
+        head.iter().zip(other.session.context()).take_while(|(own, held)| own == held).count()
+    }
+
+    /// Shares the cache rows of the generation of the same target that has the longest common
+    /// prefix with this one. This generation must not have computed anything yet.
+    ///
+    /// # Errors
+    /// If the engine fails to copy rows.
+    pub fn share_with_one_of<'o>(
+        &mut self,
+        others: impl Iterator<Item = &'o mut Self>,
+    ) -> Result<(), Error>
+    where
+        Self: 'o,
+    {
+        let others = others.map(|other| (self.common_with(other), other));
+        if let Some((common @ 1.., other)) = others.max_by_key(|(common, _)| *common) {
+            self.session = other.session.share(common)?;
+            self.session.expect(room_for(self.prompt_len, self.stop.max_tokens))?;
+        }
+        Ok(())
+    }
+
+    /// All tokens, the prompt first.
+    pub fn tokens(&self) -> &[Token] {
+        &self.tokens
+    }
+
+    /// The completion.
+    pub fn new_tokens(&self) -> &[Token] {
+        &self.tokens[self.prompt_len..]
+    }
+
+    /// The completion as text, without the stop string that ended it.
+    pub fn text(&self) -> &str {
+        let text = self.text.as_ref().map_or("", |stream| stream.text());
+        &text[..self.stop.find_string(text).unwrap_or(text.len())]
+    }
+
+    /// Why the generation ended, once it has.
+    pub fn stopped(&self) -> Option<StopReason> {
+        self.stopped
+    }
+
+    /// The method's verifier.
+    pub fn verifier(&self) -> &dyn Verifier {
+        &*self.method.verifier
+    }
+
+    /// Lets the drafter process the prompt and returns the target's part of the
+    /// prefill: all prompt tokens but the last, so that plain decoding takes N passes
+    /// for N tokens. `None` for a prompt of one token.
+    ///
+    /// # Errors
+    /// If the drafter's model fails.
+    pub fn prefill(&mut self, clock: &dyn Clock) -> Result<Option<Work<'_>>, Error> {
+        self.method.drafter.prefill(&self.tokens, clock)?;
+        let head = &self.tokens[..self.tokens.len() - 1];
+        Ok((!head.is_empty()).then_some(Work {
+            session: &mut self.session,
+            context: head,
+            draft: const { &Draft::empty(0) },
+            want: Want::Nothing,
+        }))
+    }
+
+    /// Checks the conditions that end a generation between rounds.
+    pub fn begin(&mut self, decoded_for: Duration) -> Option<StopReason> {
+        if self.stopped.is_none() {
+            self.stopped = if self.new_tokens().len() >= self.stop.max_tokens {
+                Some(StopReason::MaxTokens)
+            } else if self.tokens.len() >= self.context_length {
+                Some(StopReason::ContextFull)
+            } else if self.stop.deadline.is_some_and(|deadline| decoded_for >= deadline) {
+                Some(StopReason::Deadline)
+            } else {
+                None
+            };
+        }
+        self.stopped
+    }
+
+    /// Lets the drafter propose a draft. Its depth is at most the number of tokens that
+    /// may still be emitted, less the correction or bonus token of the round.
+    ///
+    /// # Errors
+    /// If the drafter fails.
+    pub fn propose(
+        &mut self,
+        chance: &mut dyn Chance,
+        clock: &dyn Clock,
+    ) -> Result<Proposal, Error> {
+        let alone = [self.past()];
+        self.begin_draft(&BatchView { sequences: &alone, own: 0 }, chance).at_once(clock)
+    }
+
+    /// The information for draft length policies before a round.
+    pub(super) fn past(&self) -> SequencePast {
+        let may_emit = self.stop.max_tokens - self.new_tokens().len();
+        let room = may_emit.min(self.context_length - self.tokens.len()).saturating_sub(1);
+        SequencePast { acceptance: self.method.length.past(), room }
+    }
+
+    /// Begins a draft, after its length policy has seen the sequences that share the round.
+    pub(super) fn begin_draft<'f>(
+        &'f mut self,
+        batch: &BatchView<'_>,
+        chance: &'f mut dyn Chance,
+    ) -> Drafting<'f, 'a, Proposal> {
+        let room = self.past().room;
+        let Method { drafter, length, verifier, .. } = &mut self.method;
+        length.begin(batch);
+        let desk = PassDesk::new(&self.tokens);
+        let (own, sizes) = (Rc::clone(&desk), (self.prompt_len, self.vocab));
+        let (ends, coupling) = (&self.stop.eos, verifier.coupling());
+        let draft = Pausing::new(async move {
+            let round = Round::new(&own, sizes, &mut **length, chance);
+            let limit = room.min(round.limit);
+            let mut round = Round { ends, limit, coupling, ..round };
+            let draft = drafter.propose(&mut round).await?;
+            let full = round.full && draft.is_empty();
+            Ok(Proposal { forwards: round.forwards, full, draft: draft.at(own.context().len()) })
+        });
+        Drafting::new(&desk, draft)
+    }
+
+    /// The work of the target: every row of the draft.
+    pub fn work<'w>(&'w mut self, proposal: &'w Proposal) -> Work<'w> {
+        Work {
+            session: &mut self.session,
+            context: &self.tokens,
+            draft: &proposal.draft,
+            want: Want::All,
+        }
+    }
+
+    /// Turns the target's rows into distributions.
+    ///
+    /// # Errors
+    /// If a row of logits does not define a distribution.
+    pub fn evaluated(
+        &self,
+        proposal: &Proposal,
+        evaluation: Evaluation,
+    ) -> Result<Evaluated, Error> {
+        let draft = &proposal.draft;
+        let drafted = Row::all(draft).map(|row| row.drafted(draft)).collect::<Vec<_>>();
+        let history =
+            |drafted| History { prompt_len: self.prompt_len, context: &self.tokens, drafted };
+        let logits = evaluation.rows;
+        let positions = logits.iter().zip(&drafted).map(|(row, d)| (row, history(d)));
+        let targets = self
+            .method
+            .sampler
+            .distributions(&positions.collect::<Vec<_>>())
+            .map_err(Error::distribution(NO_DISTRIBUTION))?;
+        Ok(Evaluated { logits, targets })
+    }
+
+    /// Lets the verifier decide.
+    pub fn verify(
+        &self,
+        proposal: &Proposal,
+        evaluated: &Evaluated,
+        chance: &mut dyn Chance,
+    ) -> Verdict {
+        self.method.verifier.verify(&proposal.draft, &evaluated.targets, chance)
+    }
+
+    /// Commits the accepted tokens and the next one, up to the first stop; accepted tokens after it
+    /// leave the verdict.
+    ///
+    /// # Errors
+    /// If a token cannot be turned into text.
+    pub fn commit(&mut self, proposal: &Proposal, mut verdict: Verdict) -> Result<Outcome, Error> {
+        let before = self.tokens.len();
+        let accepted = verdict.path.iter().map(|&id| proposal.draft.node(id).token);
+        let round = accepted.chain([verdict.next]).collect::<Vec<_>>();
+        for &token in &round {
+            self.tokens.push(token);
+            if let Some(text) = &mut self.text {
+                text.push(token)?;
+            }
+            let text = self.text.as_ref().map_or("", |stream| stream.text());
+            self.stopped = self.stop.after_token(&self.tokens[self.prompt_len..], text);
+            if self.stopped.is_some() {
+                break;
+            }
+        }
+        let emitted = self.tokens.len() - before;
+        let (accepted_raw, truncated) = (verdict.path.len(), emitted < round.len());
+        verdict.path.truncate(emitted);
+        let times = RoundTimes::default();
+        Ok(Outcome { verdict, accepted_raw, before, truncated, times, batch: 1 })
+    }
+
+    /// Reports the round to the drafter and the length policy.
+    pub fn observe(
+        &mut self,
+        round: u64,
+        proposal: &Proposal,
+        evaluated: &Evaluated,
+        outcome: &Outcome,
+    ) {
+        let event = outcome.event(round, &self.tokens, proposal, evaluated);
+        self.method.drafter.observe(&event);
+        self.method.length.observe(&event);
+    }
+
+    /// The text that has become final since the last call.
+    pub fn take_text(&mut self) -> &str {
+        let text = self.text.as_ref().map_or("", |stream| stream.text());
+        let end = match (self.stop.find_string(text), self.stopped) {
+            (Some(at), _) => at,
+            (None, Some(_)) => text.len(),
+            (None, None) => self.stop.settled(text),
+        };
+        let from = self.shown;
+        self.shown = end.max(from);
+        text.get(from..end).unwrap_or_default()
+    }
+
+    /// Ends the text stream.
+    ///
+    /// # Errors
+    /// If the last tokens cannot be turned into text.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        self.text.as_mut().map_or(Ok(()), TextStream::finish)
+    }
+
+    /// All state that further rounds depend on, as bytes, for merging equal states.
+    ///
+    /// # Errors
+    /// If a session cannot be brought to the committed tokens.
+    pub fn state_key(&mut self) -> Result<Vec<u8>, Error> {
+        self.session.rewind(&self.tokens)?;
+        let mut key = self.session.state_key();
+        for token in &self.tokens {
+            key.extend(token.to_le_bytes());
+        }
+        key.extend(self.method.drafter.state_key(&self.tokens)?);
+        key.extend(self.method.length.state_key());
+        Ok(key)
+    }
+
+    /// An independent copy that continues in the same way. User stop conditions and the text are
+    /// not copied.
+    ///
+    /// # Errors
+    /// If a session cannot be copied.
+    pub fn fork(&self) -> Result<Generation<'a>, Error> {
+        Ok(Generation {
+            method: Method {
+                drafter: self.method.drafter.fork()?,
+                length: self.method.length.fork(),
+                verifier: Rc::clone(&self.method.verifier),
+                sampler: self.method.sampler.clone(),
+            },
+            session: self.session.fork()?,
+            prompt_len: self.prompt_len,
+            context_length: self.context_length,
+            vocab: self.vocab,
+            tokens: self.tokens.clone(),
+            stop: self.stop.without_user(),
+            stopped: self.stopped,
+            text: None,
+            shown: 0,
+        })
+    }
+}

@@ -1,0 +1,52 @@
+//! Prompt lookup if it finds a match, else the draft model.
+
+use super::model::ModelDrafter;
+use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
+use super::reader::Reader;
+use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
+use crate::core::error::Error;
+use crate::core::registry::Entry;
+use crate::core::tree::DraftShape;
+
+pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
+    name: "hybrid",
+    aliases: &[],
+    params: &[MAX, MIN, MATCH, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
+    summary: "prompt lookup if it finds a match, else the draft model",
+    paper: "cf. Hu et al. 2024, arXiv 2411.10666 (retrieval with a fallback)",
+    build: BuildDrafter {
+        needs_model: true,
+        shape: |params| {
+            PromptLookup::check(params)?;
+            Ok(DraftShape { certain: true, ..DraftShape::SAMPLED })
+        },
+        make: |params| {
+            let model = ModelDrafter::new(params.model("hybrid")?, params.sampler.clone())?;
+            let lookup = PromptLookup::new(params.params);
+            Ok(Box::new(Hybrid { lookup, model: Box::new(model) }))
+        },
+    },
+};
+
+#[derive(Debug)]
+struct Hybrid<'a> {
+    lookup: PromptLookup,
+    model: Box<dyn Drafter<'a> + 'a>,
+}
+
+impl<'a> Drafter<'a> for Hybrid<'a> {
+    fn reader(&mut self) -> Option<&mut Reader<'a>> {
+        self.model.reader()
+    }
+
+    fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
+        Pausing::new(async move {
+            let found = self.lookup.propose(round).await?;
+            if found.is_empty() { self.model.propose(round).await } else { Ok(found) }
+        })
+    }
+
+    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+        Ok(Box::new(Self { lookup: self.lookup, model: self.model.fork()? }))
+    }
+}

@@ -1,0 +1,146 @@
+//! A draft model behind the interface that drafters use: it returns processed distributions and
+//! counts passes.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::Round;
+use super::passes::DraftPass;
+use crate::core::clock::{Clock, Who};
+use crate::core::distribution::{Dist, Token};
+use crate::core::error::Error;
+use crate::core::sampling::{History, Logits, Sampler};
+use crate::core::tree::{Draft, Row};
+use crate::model::{Evaluation, LanguageModel, Session, Want, Work, evaluate_one};
+
+/// A draft model with its session and sampler. The session reconciles itself with the
+/// committed tokens, so no bookkeeping of accepted tokens is needed here.
+#[derive(Debug)]
+pub struct Reader<'a> {
+    model: &'a dyn LanguageModel,
+    session: Rc<RefCell<Session>>,
+    sampler: Sampler,
+    /// For the beliefs of a greedy sampler: the same sampler at temperature 1 and without
+    /// truncation.
+    plain: Option<Sampler>,
+    ranks: bool,
+}
+
+/// A draft model's prediction at one row.
+#[derive(Debug)]
+pub(super) struct Prediction {
+    /// The distribution that drafts are drawn from.
+    pub(super) dist: Rc<Dist>,
+    /// The draft model's own probabilities of the tokens. They equal `dist` unless the
+    /// sampler is greedy: then they are taken at temperature 1 and without truncation,
+    /// but only if the drafter or the length policy uses them.
+    pub(super) belief: Rc<Dist>,
+}
+
+impl Prediction {
+    /// Whether drafts are the most probable tokens instead of draws. Also false if the belief of a
+    /// greedy sampler was not computed.
+    pub(super) fn greedy(&self) -> bool {
+        !Rc::ptr_eq(&self.dist, &self.belief)
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// A reader of `model`.
+    pub(super) fn new(model: &'a dyn LanguageModel, sampler: Sampler) -> Result<Self, Error> {
+        let greedy = sampler.params().is_greedy();
+        let params = sampler.params().penalties();
+        let plain = greedy.then(|| Sampler::new(params)).transpose();
+        let plain = plain?;
+        let session = Rc::new(RefCell::new(model.session()?));
+        Ok(Self { session, model, sampler, plain, ranks: false })
+    }
+
+    /// The same reader for a drafter that ranks tokens by belief.
+    pub(super) fn ranking(self) -> Self {
+        Self { ranks: true, ..self }
+    }
+
+    pub(super) fn expect(&mut self, tokens: usize) -> Result<(), Error> {
+        self.session.borrow_mut().expect(tokens)
+    }
+
+    pub(super) fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
+        let Some((_, head)) = prompt.split_last().filter(|(_, head)| !head.is_empty()) else {
+            return Ok(());
+        };
+        // A prompt that does not fit is never drafted after.
+        if head.len() > self.model.info().context_length {
+            return Ok(());
+        }
+        let draft = Draft::empty(self.model.info().vocab);
+        let session = &mut *self.session.borrow_mut();
+        let work = Work { session, context: head, draft: &draft, want: Want::Nothing };
+        let computed = evaluate_one(self.model, work)?.computed;
+        clock.forward(Who::Draft, computed);
+        Ok(())
+    }
+
+    /// Limits the depth of a draft to what the model's context has room for.
+    pub(super) fn limit(&self, round: &mut Round<'a, '_>) {
+        let room = (self.model.info().context_length + 1).saturating_sub(round.context.len());
+        round.full = room == 0 && round.limit > 0;
+        round.limit = round.limit.min(room);
+    }
+
+    /// The model's predictions at these rows, from one pass, to which the draft is lent.
+    pub(super) async fn predict(
+        &mut self,
+        round: &mut Round<'a, '_>,
+        draft: &mut Draft,
+        rows: Vec<Row>,
+    ) -> Result<Vec<Prediction>, Error> {
+        let pass = round.desk.pass(DraftPass {
+            model: self.model,
+            session: Rc::clone(&self.session),
+            draft: std::mem::take(draft),
+            rows,
+            found: Evaluation::default(),
+        });
+        let pass = pass.await?;
+        *draft = pass.draft;
+        round.forwards += 1;
+        let looked_at = self.ranks || round.length.needs_confidence();
+        let plain = self.plain.as_ref().filter(|_| looked_at);
+        let mut predictions = Vec::with_capacity(pass.rows.len());
+        for (row, logits) in pass.rows.iter().zip(&pass.found.rows) {
+            let drafted = row.drafted(draft);
+            let (prompt_len, context) = (round.prompt_len, round.context);
+            let history = History { prompt_len, context, drafted: &drafted };
+            let dist = self.distribution(&self.sampler, logits, history)?;
+            let belief = match plain {
+                Some(plain) => self.distribution(plain, logits, history)?,
+                None => Rc::clone(&dist),
+            };
+            predictions.push(Prediction { dist, belief });
+        }
+        Ok(predictions)
+    }
+
+    fn distribution(
+        &self,
+        sampler: &Sampler,
+        logits: &Logits,
+        history: History<'_>,
+    ) -> Result<Rc<Dist>, Error> {
+        let fault = Error::distribution(format!("draft model {}", self.model.info().name));
+        sampler.distribution(logits, history).map(Rc::new).map_err(fault)
+    }
+
+    pub(super) fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
+        let session = &mut *self.session.borrow_mut();
+        session.rewind(context)?;
+        Ok(session.state_key())
+    }
+
+    pub(super) fn fork(&self) -> Result<Self, Error> {
+        let session = Rc::new(RefCell::new(self.session.borrow().fork()?));
+        let (sampler, plain) = (self.sampler.clone(), self.plain.clone());
+        Ok(Self { model: self.model, session, sampler, plain, ranks: self.ranks })
+    }
+}

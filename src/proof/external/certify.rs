@@ -1,0 +1,61 @@
+//! Certifies an external verifier.
+
+use super::case_list::{round_cases, sampled_cases};
+use super::certificate::{ExternalCase, ExternalCertificate, ExternalVerdict};
+use super::naming::name_bug;
+use super::options::ExternalOptions;
+use super::round::ExternalVerifier;
+use super::round_distribution::{acceptance, completed};
+use super::sample::sample_cases;
+use super::walk::{CaseWalk, walk_case};
+use crate::core::error::Error;
+
+/// Enumerates a verifier in every case, or samples it if it requests uniforms.
+///
+/// # Errors
+/// If the options are out of range. Faults and errors of the verifier are reported in the
+/// certificate.
+pub fn certify_external(
+    verifier: &mut dyn ExternalVerifier,
+    options: &ExternalOptions,
+) -> Result<ExternalCertificate, Error> {
+    let options = options.checked()?;
+    let cases = round_cases(options.vocab, options.k, options.seed);
+    let begun = ExternalCertificate {
+        vocab: options.vocab,
+        k: options.k,
+        bar: options.precision.bar(options.k),
+        ..ExternalCertificate::default()
+    };
+    let (mut certificate, mut dists) = (begun.clone(), Vec::new());
+    for case in &cases {
+        match walk_case(verifier, case) {
+            CaseWalk::Enumerated(rounds, paths) => {
+                let dist = completed(case, &rounds);
+                certificate.add(case, &dist, paths, acceptance(case, &rounds), 0.0);
+                dists.push(dist);
+            }
+            CaseWalk::Opaque => {
+                let (mut certificate, cases) = (begun, sampled_cases(cases));
+                let sampled = sample_cases(verifier, &cases, options, &mut certificate);
+                certificate.fault = sampled.err();
+                return Ok(certificate);
+            }
+            CaseWalk::Fault(why) => {
+                certificate.fault = Some(why);
+                return Ok(certificate);
+            }
+        }
+    }
+    let within = |case: &ExternalCase| {
+        let bar = options.precision.bar(case.k);
+        case.tv_joint <= bar && case.max_error <= bar
+    };
+    if certificate.cases.iter().all(within) {
+        certificate.verdict = ExternalVerdict::Exact;
+        return Ok(certificate);
+    }
+    certificate.refute(&cases, &dists);
+    certificate.name(name_bug(&cases, &dists, certificate.bar));
+    Ok(certificate)
+}

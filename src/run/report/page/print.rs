@@ -1,0 +1,140 @@
+//! The blocks of the document as HTML.
+
+use super::cells::PageCells;
+use crate::io::shown::{exact, html};
+use crate::run::report::document::{DocBlock, DocCell, DocFigure, DocTable, Inline, Prose, Tone};
+
+/// Cells with more characters than this may be wrapped.
+const LONG: usize = 60;
+
+/// The title, the question, and what nobody should miss.
+pub(super) fn opening(document: &[DocBlock]) -> String {
+    let before = document.iter().take_while(|block| !is_heading(block));
+    before.map(|found| block(found, "", None)).collect()
+}
+
+/// Links to all sections, and to the one after them.
+pub(super) fn contents(document: &[DocBlock], last: &str) -> String {
+    let headings = document.iter().filter_map(|block| match block {
+        DocBlock::Heading(heading) => Some(*heading),
+        _ => None,
+    });
+    let link = |heading| format!("<li><a href=\"#{}\">{}</a></li>", anchor(heading), html(heading));
+    let links = headings.chain([last]).map(link).collect::<String>();
+    format!("<nav aria-label=\"Sections\"><ul>{links}</ul></nav>\n")
+}
+
+pub(super) fn sections(document: &[DocBlock], cells: &PageCells<'_>) -> String {
+    let mut page = String::new();
+    let mut open = "";
+    for found in document.iter().skip_while(|block| !is_heading(block)) {
+        if let DocBlock::Heading(heading) = found {
+            page += if open.is_empty() { "" } else { "</section>\n" };
+            page += &begin(heading);
+            open = heading;
+        } else {
+            page += &block(found, open, Some(cells));
+        }
+    }
+    page + if open.is_empty() { "" } else { "</section>\n" }
+}
+
+pub(super) fn begin(heading: &str) -> String {
+    let (anchor, heading) = (anchor(heading), html(heading));
+    format!("<section aria-labelledby=\"{anchor}\">\n<h2 id=\"{anchor}\">{heading}</h2>\n")
+}
+
+fn is_heading(block: &DocBlock) -> bool {
+    matches!(block, DocBlock::Heading(_))
+}
+
+/// A heading as the name of a place in the page.
+fn anchor(heading: &str) -> String {
+    let kept = heading.chars().filter(|c| c.is_ascii_alphanumeric() || *c == ' ');
+    kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
+}
+
+/// A block in the section with this heading.
+fn block(block: &DocBlock, heading: &str, cells: Option<&PageCells<'_>>) -> String {
+    match block {
+        DocBlock::Title(name) => format!("<h1>{}</h1>\n", html(name)),
+        DocBlock::Question(text) => format!("<blockquote>{}</blockquote>\n", html(text)),
+        // Begins a section.
+        DocBlock::Heading(_) => String::new(),
+        DocBlock::Paragraph(prose) => match prose.as_slice() {
+            [Inline::Strong(text)] => format!("<p class=\"alarm\">{}</p>\n", html(text)),
+            _ => format!("<p>{}</p>\n", inline(prose)),
+        },
+        DocBlock::List(items) => {
+            let items = items.iter().map(|item| format!("<li>{}</li>\n", inline(item)));
+            format!("<ul>\n{}</ul>\n", items.collect::<String>())
+        }
+        DocBlock::Table(found) => table(found, heading, cells),
+        DocBlock::Figure(found) => figure(found),
+    }
+}
+
+fn inline(prose: &Prose) -> String {
+    let piece = |inline: &Inline| match inline {
+        Inline::Ours(text) | Inline::External(text) => html(text),
+        Inline::Code(text) => format!("<code>{}</code>", html(text)),
+        Inline::Strong(text) => format!("<strong>{}</strong>", html(text)),
+    };
+    prose.iter().map(piece).collect()
+}
+
+fn figure(figure: &DocFigure) -> String {
+    format!(
+        "<figure id=\"figure-{}\">\n<div class=\"wide\">{}</div>\n<div class=\"narrow\">{}</div>\n\
+         <figcaption>{}</figcaption>\n</figure>\n",
+        html(&figure.name),
+        figure.wide.svg,
+        figure.narrow.svg,
+        inline(&figure.caption)
+    )
+}
+
+fn table(table: &DocTable, heading: &str, cells: Option<&PageCells<'_>>) -> String {
+    let side = |numbers| if numbers { " class=\"n\"" } else { "" };
+    let head = table.columns.iter().map(|column| {
+        format!("<th scope=\"col\"{}>{}</th>", side(column.numbers), html(&column.name))
+    });
+    let head = head.collect::<String>();
+    // Rows of facts have names of their own, and an order.
+    let facts = table.columns.first().is_some_and(|column| column.name.is_empty());
+    let sorts = if facts { "" } else { " class=\"sorts\"" };
+    let rows = table.rows.iter().map(|row| {
+        let key = cells.and_then(|cells| cells.of_row(&table.columns, row));
+        let key = key.map_or_else(String::new, |key| format!(" data-key=\"{}\"", html(key)));
+        let fields = row.iter().zip(&table.columns);
+        let fields = fields.map(|(cell, column)| field(cell, column.numbers)).collect::<String>();
+        format!("<tr{key}>{fields}</tr>\n")
+    });
+    format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table: {}\">\n\
+         <table{sorts}><thead><tr>{head}</tr></thead>\n<tbody>\n{}</tbody></table></div>\n",
+        html(heading),
+        rows.collect::<String>()
+    )
+}
+
+fn field(cell: &DocCell, numbers: bool) -> String {
+    let text = cell.to_string();
+    let long = text.chars().count() > LONG;
+    let tone = match cell.tone {
+        Tone::Plain => "",
+        Tone::Good => "good",
+        Tone::Bad => "bad",
+    };
+    let classes = [if numbers { "n" } else { "" }, tone, if long { "wrap" } else { "" }];
+    let classes = classes.into_iter().filter(|class| !class.is_empty()).collect::<Vec<_>>();
+    let class = match classes.join(" ") {
+        none if none.is_empty() => none,
+        classes => format!(" class=\"{classes}\""),
+    };
+    // A count is its own exact value.
+    let value = cell.value.map(exact).filter(|value| *value != text);
+    let value = value.map_or_else(String::new, |value| format!(" data-v=\"{value}\""));
+    let ends = cell.ends.map(|(lo, hi)| format!(" data-i=\"{}, {}\"", exact(lo), exact(hi)));
+    format!("<td{class}{value}{}>{}</td>", ends.unwrap_or_default(), html(&text))
+}

@@ -1,0 +1,78 @@
+//! The score of any chain drafter: its drafts from every token of a completion on, drawn so that
+//! they follow the completion as far as they can.
+
+use std::ops::Range;
+
+use super::format::{DraftStart, TapeSequence};
+use crate::core::chance::{Chance, Site};
+use crate::core::clock::RealClock;
+use crate::core::distribution::{Dist, Token};
+use crate::core::error::Error;
+use crate::core::tree::Draft;
+use crate::method::decode::Method;
+use crate::method::draft::{PassDesk, Round};
+
+/// The drafts of at most `most` tokens that begin at each token of a completion, in a vocabulary of
+/// a size and with the tokens that end a completion. Neither the drafter nor the draft length
+/// policy may depend on earlier rounds, and the drafts must be chains.
+///
+/// After a draft diverges from the completion, it continues with its most probable tokens. Its
+/// length is exact unless the policy looks at those.
+///
+/// # Errors
+/// If the drafter fails.
+pub fn draft_starts(
+    mut method: Method<'_>,
+    (vocab, ends): (usize, &[Token]),
+    sequence: &TapeSequence,
+    most: usize,
+) -> Result<Vec<DraftStart>, Error> {
+    let clock = RealClock::default();
+    let prompt_len = sequence.prompt_tokens.len();
+    let all = [sequence.prompt_tokens.as_slice(), &sequence.tokens].concat();
+    method.drafter.prefill(&sequence.prompt_tokens, &clock)?;
+    let mut starts = Vec::with_capacity(sequence.tokens.len());
+    for (start, rest) in (0..sequence.tokens.len()).map(|start| (start, &sequence.tokens[start..]))
+    {
+        let mut following = Following { rest };
+        let desk = PassDesk::new(&all[..prompt_len + start]);
+        let sizes = (prompt_len, vocab);
+        let round = Round::new(&desk, sizes, &mut *method.length, &mut following);
+        let limit = sequence.length().limit(start).min(most);
+        let mut round = Round { ends, limit, ..round };
+        let draft = method.drafter.propose(&mut round).at_once(&desk, &clock)?;
+        starts.push(start_of(&draft, rest));
+    }
+    Ok(starts)
+}
+
+fn start_of(draft: &Draft, rest: &[Token]) -> DraftStart {
+    let same = draft.nodes().iter().zip(rest).take_while(|(node, token)| node.token == **token);
+    let log_q = same.map(|(node, &token)| node.q(token).ln()).collect();
+    DraftStart { drafted: draft.len(), log_q }
+}
+
+/// Draws the tokens of a completion as long as they can be drawn.
+#[derive(Debug)]
+struct Following<'t> {
+    /// The completion from the beginning of the draft on.
+    rest: &'t [Token],
+}
+
+impl Chance for Following<'_> {
+    fn begin_round(&mut self, _round: u64) {}
+
+    fn bernoulli(&mut self, _site: Site, p: f64) -> bool {
+        p >= 1.0
+    }
+
+    fn categorical(&mut self, site: Site, dist: &Dist) -> Token {
+        // In a chain, a node's number is its position in the draft.
+        let wanted = self.rest.get(site.node).copied();
+        wanted.filter(|&token| dist.p(token) > 0.0).unwrap_or_else(|| dist.argmax())
+    }
+
+    fn race(&mut self, _position: usize, _lists: Range<usize>, dist: &Dist) -> Token {
+        dist.argmax()
+    }
+}
