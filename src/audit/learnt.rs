@@ -75,8 +75,12 @@ impl LearntBet {
         if possible {
             self.wealth.bet(own.iter().map(|&(at, share)| share * weights[at]).sum::<f64>() / all);
         }
-        own.iter().for_each(|&(at, share)| self.came[at] += share);
-        self.expected.iter_mut().zip(masses).for_each(|(expected, mass)| *expected += mass);
+        for &(at, share) in own {
+            self.came[at] += share;
+        }
+        for (expected, mass) in self.expected.iter_mut().zip(masses) {
+            *expected += mass;
+        }
     }
 
     /// The mean total variation between its distribution and the target's.

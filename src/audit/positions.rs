@@ -64,7 +64,9 @@ impl RoundPositions {
         }
         let mass = self.now.iter().flatten().sum::<f64>();
         if mass > 0.0 {
-            self.now.iter_mut().flatten().for_each(|place| *place /= mass);
+            for place in self.now.iter_mut().flatten() {
+                *place /= mass;
+            }
         } else {
             self.restart();
         }

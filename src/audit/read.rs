@@ -121,7 +121,9 @@ impl<'m> AuditReader<'m> {
             let known = self.audit.impossible.len();
             self.audit.read(part, dists, ended)?;
             let new = self.audit.impossible[known..].iter_mut();
-            new.zip(gaps).for_each(|(token, gap)| token.gap = gap);
+            for (token, gap) in new.zip(gaps) {
+                token.gap = gap;
+            }
             Ok(())
         })?;
         if let (Some(audit), Some(rounds)) = (&mut self.rounds, rounds) {

@@ -67,8 +67,12 @@ impl TokenAudit {
 
     /// Starts a new sequence.
     pub fn begin(&mut self, prompt: &str, repeat: u32) {
-        self.bets.iter_mut().for_each(Bet::begin);
-        self.learnt.iter_mut().for_each(LearntBet::begin);
+        for one in &mut self.bets {
+            one.begin();
+        }
+        for one in &mut self.learnt {
+            one.begin();
+        }
         prompt.clone_into(&mut self.prompt);
         (self.repeat, self.at, self.before) = (repeat, 0, None);
     }

@@ -100,8 +100,8 @@ impl<'a> Drafter<'a> for Forger<'a> {
         Ok(self.session.state_key())
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
-        let session = self.session.fork()?;
+    fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+        let session = self.session.try_clone()?;
         Ok(Box::new(Self { session, samplers: self.samplers.clone(), ..*self }))
     }
 }
@@ -144,8 +144,8 @@ impl<'a> Drafter<'a> for PositionKeyed<'a> {
         self.inner.state_key(context)
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
-        Ok(Box::new(Self { inner: self.inner.fork()?, round: self.round }))
+    fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+        Ok(Box::new(Self { inner: self.inner.try_clone()?, round: self.round }))
     }
 }
 

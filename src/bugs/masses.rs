@@ -75,7 +75,9 @@ pub(crate) fn sum_of(p: &[f64], q: &[f64], value: impl Fn(f64, f64) -> f64) -> f
     let mut lanes = [0.0; 8];
     let ((p, rest_of_p), (q, rest_of_q)) = (p.as_chunks::<8>(), q.as_chunks::<8>());
     for (p, q) in p.iter().zip(q) {
-        lanes.iter_mut().zip(p.iter().zip(q)).for_each(|(lane, (&p, &q))| *lane += value(p, q));
+        for (lane, (&p, &q)) in lanes.iter_mut().zip(p.iter().zip(q)) {
+            *lane += value(p, q);
+        }
     }
     let rest = rest_of_p.iter().zip(rest_of_q).map(|(&p, &q)| value(p, q));
     lanes.into_iter().chain(rest).sum()
@@ -88,7 +90,9 @@ pub(crate) fn sum(masses: &[f64]) -> f64 {
 /// Masses with a sum of 1; `None` if all are zero.
 pub(crate) fn normalised(mut masses: Vec<f64>) -> Option<Vec<f64>> {
     let all = sum(&masses);
-    masses.iter_mut().for_each(|mass| *mass /= all);
+    for mass in &mut masses {
+        *mass /= all;
+    }
     (all > 0.0).then_some(masses)
 }
 

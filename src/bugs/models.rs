@@ -89,7 +89,7 @@ impl KvCache for CarelessCache {
     }
 
     /// Copies all rows, or those of whole tiles only.
-    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
+    fn try_clone(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
         let mut fork = self.clone();
         if !self.care.copies {
             fork.rows[slots / LANES * LANES..].fill(None);
@@ -153,8 +153,8 @@ impl KvCache for WholeTiles {
         self.0.copy_row(from, to)
     }
 
-    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
-        Ok(Box::new(Self(self.0.fork(slots / LANES * LANES)?)))
+    fn try_clone(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
+        Ok(Box::new(Self(self.0.try_clone(slots / LANES * LANES)?)))
     }
 
     fn key(&self, slots: usize) -> Vec<u8> {

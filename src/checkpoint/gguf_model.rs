@@ -56,7 +56,9 @@ impl GgufHeaders {
         if checkpoint.norms_are_complete() {
             config.norm_offset = 0.0;
         }
-        config.tensors().try_for_each(|(tensor, shape)| checkpoint.check(&tensor, &shape))?;
+        for (tensor, shape) in config.tensors() {
+            checkpoint.check(&tensor, &shape)?;
+        }
         let vocabulary = GgmlVocabulary::read(checkpoint.file().metadata())?;
         let codec = vocabulary.tokenizer(file, config.vocab_rows, special_tokens)?;
         Ok(Self { config, codec, checkpoint })

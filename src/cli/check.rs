@@ -216,6 +216,9 @@ impl CheckedModel {
         let ends = if ends.is_empty() { "none".to_owned() } else { ends };
         let invariant = if self.row_invariant { "row-invariant" } else { "not row-invariant" };
         writeln!(text, "         {invariant}; end tokens: {ends}")?;
-        self.note.iter().try_for_each(|note| writeln!(text, "         {note}"))
+        for note in self.note.iter() {
+            writeln!(text, "         {note}")?;
+        }
+        Ok(())
     }
 }

@@ -267,7 +267,9 @@ fn prepared(
     let ready = args.source.prepare()?;
     let texts = ready.texts();
     let Frozen { plan, prompts, tokens } = ready.freeze(&texts)?;
-    plan.choice.sentences(LISTED).iter().for_each(terminal::say);
+    for one in plan.choice.sentences(LISTED).iter() {
+        terminal::say(one);
+    }
     let clock = plan.clock();
     let setup = Setup {
         threads: ready.threads,

@@ -221,7 +221,9 @@ impl TuneArgs {
         let rows = cost_rows(target, draft, places, budget, &clock)?;
         report::write_csv(&self.out.join("costs.csv"), &rows)?;
         let mut table = CostTable::default();
-        rows.into_iter().try_for_each(|row| table.add(row))?;
+        for row in rows {
+            table.add(row)?;
+        }
         let complete = contexts.iter().all(|&context| table.target(1.0, context as f64, 1) > 0.0);
         if !complete || (draft.is_some() && !table.knows_draft()) {
             bail!(

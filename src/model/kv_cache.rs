@@ -38,7 +38,7 @@ pub trait KvCache: std::fmt::Debug {
     ///
     /// # Errors
     /// If the engine fails to copy.
-    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error>;
+    fn try_clone(&self, slots: usize) -> Result<Box<dyn KvCache>, Error>;
 
     /// A copy of the first `slots` of the `held` rows, which are kept once for both where the
     /// engine can: it copies them when one of the two writes to them. It is for another text,
@@ -48,7 +48,7 @@ pub trait KvCache: std::fmt::Debug {
     /// If the engine fails to copy.
     fn share(&mut self, slots: usize, held: usize) -> Result<Box<dyn KvCache>, Error> {
         let _ = held;
-        self.fork(slots)
+        self.try_clone(slots)
     }
 
     /// The content of the first `slots` rows, for telling two states apart.

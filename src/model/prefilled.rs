@@ -93,7 +93,11 @@ impl LanguageModel for Prefilled<'_> {
             }
         };
         self.opened.set(self.opened.get() + 1);
-        if self.shares { session.borrow_mut().share(usize::MAX) } else { session.borrow().fork() }
+        if self.shares {
+            session.borrow_mut().share(usize::MAX)
+        } else {
+            session.borrow().try_clone()
+        }
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {

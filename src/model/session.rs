@@ -101,9 +101,9 @@ impl Session {
     ///
     /// # Errors
     /// If the engine fails to copy its rows.
-    pub fn fork(&self) -> Result<Self, Error> {
+    pub fn try_clone(&self) -> Result<Self, Error> {
         Ok(Self {
-            cache: self.cache.fork(self.context.len() + self.tree.len())?,
+            cache: self.cache.try_clone(self.context.len() + self.tree.len())?,
             slots: self.slots,
             positions: self.positions,
             context: self.context.clone(),
@@ -137,7 +137,7 @@ impl Session {
         let common = self.context.iter().zip(&other.context).take_while(|(a, b)| a == b).count();
         let held = other.context.len() + other.tree.len();
         if !self.cache.copy_rows(&mut *other.cache, common..held)? {
-            self.cache = other.cache.fork(held)?;
+            self.cache = other.cache.try_clone(held)?;
         }
         self.context.clone_from(&other.context);
         self.tree.clone_from(&other.tree);

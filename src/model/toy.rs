@@ -286,7 +286,7 @@ impl KvCache for ToyCache {
         Ok(())
     }
 
-    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
+    fn try_clone(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
         Ok(Box::new(Self { rows: self.rows[..slots.min(self.rows.len())].to_vec() }))
     }
 

@@ -61,7 +61,7 @@ impl KvCache for NoRows {
         Ok(())
     }
 
-    fn fork(&self, _slots: usize) -> Result<Box<dyn KvCache>, Error> {
+    fn try_clone(&self, _slots: usize) -> Result<Box<dyn KvCache>, Error> {
         Ok(Box::new(Self))
     }
 

@@ -15,7 +15,7 @@ use crate::model::{Evaluation, Session, Want, Work, evaluate_one};
 const LENGTHS: usize = 2 * LANES + LANES / 2;
 
 /// Whether forks at every length yield the same bits as the originals.
-pub(super) fn forks_continue(wrap: WrapCache) -> Result<bool, Error> {
+pub(super) fn clones_continue(wrap: WrapCache) -> Result<bool, Error> {
     let settings = Settings { threads: Some(1), ..Settings::default() };
     let model = SMALL_PAIR[0].model(&settings)?;
     let vocab = model.info().vocab;
@@ -32,7 +32,7 @@ pub(super) fn forks_continue(wrap: WrapCache) -> Result<bool, Error> {
             evaluate_one(&*model, work)
         };
         pass(&mut session, length, &nothing, Want::Nothing)?;
-        let mut copy = session.fork()?;
+        let mut copy = session.try_clone()?;
         let continued = |session| pass(session, length + 1, &draft, Want::All);
         let [one, other]: [Evaluation; 2] = [continued(&mut session)?, continued(&mut copy)?];
         if one.rows != other.rows {

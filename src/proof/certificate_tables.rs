@@ -81,7 +81,9 @@ impl Certificate {
         let soft = self.proofs(Some(CellKind::Soft));
         let most = soft.iter().map(|c| c.k).max().unwrap_or(0);
         let _ = write!(out, "\n{:42}", "exact cells with soft distributions, by K");
-        (1..=most).for_each(|k| _ = write!(out, "{k:>7}"));
+        for k in 1..=most {
+            let _ = write!(out, "{k:>7}");
+        }
         let on_random = |c: &CertificateCell| c.toy.starts_with("random-");
         let rows: [(&str, Belongs<'_>); 6] = [
             ("chains on named toys", &|c| !c.branches && !on_random(c)),

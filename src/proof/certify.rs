@@ -98,7 +98,9 @@ pub fn certify(
     });
     let mut certificate = Certificate { full: options.full, forms, ..Certificate::default() };
     results.sort_by_key(|(i, _)| *i);
-    results.into_iter().for_each(|(_, enter)| enter(&mut certificate));
+    for (_, enter) in results {
+        enter(&mut certificate);
+    }
     certificate.forms.extend(on_paper(&certificate.mutants));
     let mut done = parts.len();
     for (cell, pair) in pair_cells.iter().zip(options.pair.iter().cycle()) {

@@ -9,16 +9,16 @@ use crate::core::distribution::{Dist, Token};
 
 /// A source of randomness that records the address of every draw.
 #[derive(Debug, Clone)]
-pub struct Audit<C> {
+pub struct DrawLog<C> {
     inner: C,
     round: u64,
     seen: BTreeSet<(u64, Site)>,
-    report: AuditReport,
+    report: DrawFindings,
 }
 
 /// The findings of an audit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AuditReport {
+pub struct DrawFindings {
     /// Number of draws.
     pub draws: usize,
     /// Number of races, which share their noise by design.
@@ -29,7 +29,7 @@ pub struct AuditReport {
     pub repeated: Vec<(u64, Site)>,
 }
 
-impl AuditReport {
+impl DrawFindings {
     /// Adds the findings of another generation.
     pub fn add(&mut self, other: &Self) {
         self.draws += other.draws;
@@ -39,14 +39,14 @@ impl AuditReport {
     }
 }
 
-impl<C> Audit<C> {
+impl<C> DrawLog<C> {
     /// An audit of `inner`, beginning in round 0.
     pub fn new(inner: C) -> Self {
-        Self { inner, round: 0, seen: BTreeSet::new(), report: AuditReport::default() }
+        Self { inner, round: 0, seen: BTreeSet::new(), report: DrawFindings::default() }
     }
 
     /// The findings so far.
-    pub fn report(&self) -> &AuditReport {
+    pub fn report(&self) -> &DrawFindings {
         &self.report
     }
 
@@ -59,7 +59,7 @@ impl<C> Audit<C> {
     }
 }
 
-impl<C: Chance> Chance for Audit<C> {
+impl<C: Chance> Chance for DrawLog<C> {
     fn begin_round(&mut self, round: u64) {
         self.round = round;
         self.inner.begin_round(round);

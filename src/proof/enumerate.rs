@@ -175,7 +175,7 @@ struct Drafted<'a> {
 impl<'a> Walk<'_, 'a> {
     /// Proposes a draft and evaluates it with the target.
     fn draft(&mut self) -> Result<Drafted<'a>, Error> {
-        let mut generation = self.begun.fork()?;
+        let mut generation = self.begun.try_clone()?;
         let mut chance = self.wrap.unwrap_or(straight)(&mut self.chance);
         chance.begin_round(self.round);
         let begun = self.clock.now();
@@ -200,7 +200,7 @@ impl<'a> Walk<'_, 'a> {
         self.chance.restart();
         let mut chance = wrap(&mut self.chance);
         chance.begin_round(self.round);
-        self.begun.fork()?.propose(&mut *chance, self.clock)?;
+        self.begun.try_clone()?.propose(&mut *chance, self.clock)?;
         Ok(generation.verify(proposal, evaluated, &mut *chance))
     }
 }
@@ -208,7 +208,7 @@ impl<'a> Walk<'_, 'a> {
 impl<'a> Drafted<'a> {
     /// The generation after the round.
     fn commit(&self, verdict: Verdict, round: u64) -> Result<(Generation<'a>, Outcome), Error> {
-        let mut next = self.generation.fork()?;
+        let mut next = self.generation.try_clone()?;
         let mut outcome = next.commit(&self.proposal, verdict)?;
         outcome.times = self.times;
         next.observe(round, &self.proposal, &self.evaluated, &outcome);

@@ -47,7 +47,7 @@ mod watch;
 pub use certificate::{Certificate, CertificateCell, PairFit, RealFit};
 pub use certify::{CertifyOptions, CertifyProgress, certify};
 pub use closed::ChainCase;
-pub use draw_log::{Audit, AuditReport};
+pub use draw_log::{DrawFindings, DrawLog};
 pub use enumerate::{Enumeration, enumerate};
 pub use forms::ClosedForm;
 pub use joint::{Gap, JointDistribution, TOLERANCE, target_distribution};

@@ -37,7 +37,9 @@ pub(super) fn pairwise<C: Clone>(
                 }
             }
         }
-        pairs[best.1].iter().for_each(|pair| _ = open.remove(pair));
+        for pair in &pairs[best.1] {
+            open.remove(pair);
+        }
         chosen.push(best.1);
     }
     chosen.sort_unstable();

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::bits::unfair_bit;
 #[cfg(feature = "engine")]
-use super::cache_clones::forks_continue;
+use super::cache_clones::clones_continue;
 use super::closed::ChainCase;
 use super::enumerate::walk;
 use super::joint::{Gap, off, target_distribution};
@@ -113,7 +113,7 @@ pub fn refute(bug: &Bug, mutant: &Mutant) -> Result<MutantReport, Error> {
         first_difference_by(&*target, pair, SEED, COMPARED, mutant.seeded)?.is_some()
     };
     #[cfg(feature = "engine")]
-    let forks_differ = case.engine && !forks_continue(mutant.cache)?;
+    let forks_differ = case.engine && !clones_continue(mutant.cache)?;
     #[cfg(not(feature = "engine"))]
     let forks_differ = false;
     let refuted = [

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::draw_log::{Audit, AuditReport};
+use super::draw_log::{DrawFindings, DrawLog};
 use super::joint::JointDistribution;
 use crate::bugs::{WrapChance, straight};
 use crate::core::chance::{Chance, Exhaustive, Request, Seeded};
@@ -113,7 +113,7 @@ pub fn audit(
     generation: &Generation<'_>,
     seed: u64,
     runs: u32,
-) -> Result<AuditReport, Error> {
+) -> Result<DrawFindings, Error> {
     audit_by(target, generation, seed, runs, straight)
 }
 
@@ -124,10 +124,10 @@ pub(super) fn audit_by(
     seed: u64,
     runs: u32,
     wrap: WrapChance,
-) -> Result<AuditReport, Error> {
-    let mut total = AuditReport::default();
+) -> Result<DrawFindings, Error> {
+    let mut total = DrawFindings::default();
     for repeat in 0..runs {
-        let mut chance = Audit::new(Seeded::new(Request { seed, prompt: SAMPLED, repeat }));
+        let mut chance = DrawLog::new(Seeded::new(Request { seed, prompt: SAMPLED, repeat }));
         run(target, generation, &mut *wrap(&mut chance), &mut NoObserver)?;
         total.add(chance.report());
     }
@@ -144,7 +144,7 @@ fn run(
     observer: &mut dyn Observer,
 ) -> Result<Vec<Token>, Error> {
     let clock = VirtualClock::new(VirtualCosts::default());
-    let mut generation = generation.fork()?;
+    let mut generation = generation.try_clone()?;
     generate(&mut generation, target, chance, &clock, observer)?;
     Ok(generation.new_tokens().to_vec())
 }

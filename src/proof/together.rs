@@ -63,7 +63,8 @@ pub fn enumerate_together<'a>(
         }
         let walk = WalkedChance::default();
         loop {
-            let mut next = begun.iter().map(Generation::fork).collect::<Result<Vec<_>, _>>()?;
+            let mut next =
+                begun.iter().map(Generation::try_clone).collect::<Result<Vec<_>, _>>()?;
             found.depths.insert(round(target, &mut next, (&walk, chance), &clock)?);
             found.paths += 1;
             let weight = mass * walk.0.borrow().weight();

@@ -198,7 +198,9 @@ async fn response_to(
         prompts.push(server.prompts.read(prompt.clone(), deadline).await?);
     }
     let (sender, mut events) = unbounded_channel();
-    places.zip(request.jobs(&prompts, deadline, &sender)).for_each(|(place, job)| place.send(job));
+    for (place, job) in places.zip(request.jobs(&prompts, deadline, &sender)) {
+        place.send(job);
+    }
     drop(sender);
     let head = ResponseHead::new(&server.settings, server.requests.fetch_add(1, Ordering::Relaxed));
     if request.stream {

@@ -10,7 +10,7 @@ use specdec::method::decode::{Generation, MethodSpec, StopRules};
 use specdec::method::draft::{DRAFTERS, Tools};
 use specdec::method::verify::VERIFIERS;
 use specdec::model::zoo;
-use specdec::proof::{Audit, Fit, JointDistribution, LEVEL, audit, sample, target_distribution};
+use specdec::proof::{DrawLog, Fit, JointDistribution, LEVEL, audit, sample, target_distribution};
 
 use crate::chance::{PURPOSES, seeded, site};
 
@@ -171,7 +171,7 @@ fn methods_draw_each_address_once_and_fit_the_target() {
 
 #[test]
 fn the_audit_reports_addresses_that_are_drawn_twice() {
-    let mut chance = Audit::new(seeded(1, "audit", 0));
+    let mut chance = DrawLog::new(seeded(1, "audit", 0));
     let dist = Dist::one_hot(2, 1);
     chance.begin_round(0);
     chance.bernoulli(site(Purpose::Accept, 0), 0.5);

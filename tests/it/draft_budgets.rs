@@ -166,8 +166,8 @@ impl<'a> Drafter<'a> for CutByConfidence<'a> {
         self.inner.state_key(context)
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
-        let (inner, confidences) = (self.inner.fork()?, Rc::clone(&self.confidences));
+    fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+        let (inner, confidences) = (self.inner.try_clone()?, Rc::clone(&self.confidences));
         Ok(Box::new(Self { inner, confidences, ..*self }))
     }
 }

@@ -263,7 +263,7 @@ fn the_state_key_covers_what_a_policy_has_learned() {
         let keys = [0, 0, 3].map(|kept| {
             let mut policy = policy(name, 3, &[]);
             (0..9).for_each(|_| observe_untimed(&mut *policy, &draft, kept));
-            assert_eq!(policy.fork().state_key(), policy.state_key());
+            assert_eq!(policy.clone().state_key(), policy.state_key());
             policy.state_key()
         });
         assert_eq!(keys[0], keys[1]);

@@ -354,7 +354,7 @@ fn play(model: &dyn LanguageModel, seed: u64) {
         let some = Row::all(&draft).nth(rng.random_range(0..=draft.len())).unwrap();
         let want = if rng.random() { Want::All } else { Want::Row(some) };
         if rng.random_bool(0.2) {
-            session = session.fork().unwrap();
+            session = session.try_clone().unwrap();
         }
         let rows = want.rows(draft.len());
         let evaluation = evaluate(model, &mut session, &context, &draft, want);

@@ -36,7 +36,7 @@ struct NotingCache {
 
 impl NotingCache {
     fn copy(&self, slots: usize, expected: usize) -> Result<Box<dyn KvCache>, Error> {
-        let (rows, passes) = (self.rows.fork(slots)?, Rc::clone(&self.passes));
+        let (rows, passes) = (self.rows.try_clone(slots)?, Rc::clone(&self.passes));
         Ok(Box::new(Self { rows, expected, passes }))
     }
 }
@@ -48,7 +48,7 @@ impl KvCache for NotingCache {
 
     /// Like the native cache: the expected length stays, for any expectation of the other one.
     fn copy_rows(&mut self, from: &mut dyn KvCache, slots: Range<usize>) -> Result<bool, Error> {
-        self.rows = from.fork(slots.end)?;
+        self.rows = from.try_clone(slots.end)?;
         Ok(true)
     }
 
@@ -57,7 +57,7 @@ impl KvCache for NotingCache {
         Ok(())
     }
 
-    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
+    fn try_clone(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
         self.copy(slots, self.expected)
     }
 
@@ -104,7 +104,7 @@ impl LanguageModel for Noting {
     }
 
     fn session(&self) -> Result<Session, Error> {
-        let rows = self.model.session()?.cache().fork(0)?;
+        let rows = self.model.session()?.cache().try_clone(0)?;
         let cache = NotingCache { rows, expected: 0, passes: Rc::clone(&self.passes) };
         Ok(Session::new(Box::new(cache), SLOTS, SLOTS))
     }

@@ -140,7 +140,7 @@ proptest! {
                     context.extend(then);
                 }
                 Step::Fork => {
-                    let copy = session.fork().unwrap();
+                    let copy = session.try_clone().unwrap();
                     // Later work on the original does not change the copy.
                     check(&model, &mut session, &[1, 1, 0, 1], &Draft::empty(2), Want::All)?;
                     session = copy;

@@ -284,7 +284,7 @@ impl<'a> Drafter<'a> for Failing {
         Ok(Vec::new())
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+    fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         Ok(Box::new(Self))
     }
 }

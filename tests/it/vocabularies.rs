@@ -193,7 +193,7 @@ impl KvCache for NoRows {
         Ok(())
     }
 
-    fn fork(&self, _slots: usize) -> Result<Box<dyn KvCache>, Error> {
+    fn try_clone(&self, _slots: usize) -> Result<Box<dyn KvCache>, Error> {
         Ok(Box::new(Self))
     }
 
@@ -236,7 +236,7 @@ fn a_translation_depends_on_the_context_alone() {
             context.truncate(context.len() - back);
         }
         match round % 3 {
-            0 => session = session.fork().unwrap(),
+            0 => session = session.try_clone().unwrap(),
             1 => session.rewind(&context).unwrap(),
             _ => {}
         }

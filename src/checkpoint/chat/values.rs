@@ -61,8 +61,16 @@ fn replaced(
 fn replace(value: &mut Value, by: &mut dyn FnMut(&str) -> String) {
     match value {
         Value::String(text) => *text = by(text),
-        Value::Array(values) => values.iter_mut().for_each(|value| replace(value, by)),
-        Value::Object(fields) => fields.values_mut().for_each(|value| replace(value, by)),
+        Value::Array(values) => {
+            for value in values {
+                replace(value, by);
+            }
+        }
+        Value::Object(fields) => {
+            for value in fields.values_mut() {
+                replace(value, by);
+            }
+        }
         _ => {}
     }
 }

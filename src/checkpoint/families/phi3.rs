@@ -28,6 +28,8 @@ const NAMES: TensorNames = TensorNames {
 fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     let mut config = Config { names: NAMES, ..base(keys, &DEFAULTS)? };
     let window = keys.size("sliding_window")?;
-    config.layers.iter_mut().for_each(|layer| layer.window = window);
+    for layer in &mut config.layers {
+        layer.window = window;
+    }
     Ok(config)
 }

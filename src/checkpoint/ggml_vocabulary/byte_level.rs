@@ -71,7 +71,9 @@ impl Dialect for ByteLevelText {
 
     fn text(&self, tokens: Vec<(Token, String)>) -> String {
         let mut text = Vec::new();
-        tokens.into_iter().for_each(|(id, name)| text.extend(self.spelling(id, name).bytes()));
+        for (id, name) in tokens {
+            text.extend(self.spelling(id, name).bytes());
+        }
         String::from_utf8_lossy(&text).into_owned()
     }
 }

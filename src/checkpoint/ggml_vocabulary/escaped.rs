@@ -139,7 +139,9 @@ impl Dialect for EscapedText {
         // A user-defined token at the beginning had no space put before it.
         let spaced = self.spaced && tokens.first().is_some_and(|(id, _)| !self.is_whole(*id));
         let mut text = Vec::new();
-        tokens.into_iter().for_each(|(id, name)| text.extend(self.spelling(id, name).bytes()));
+        for (id, name) in tokens {
+            text.extend(self.spelling(id, name).bytes());
+        }
         let text = String::from_utf8_lossy(&text).into_owned();
         match text.strip_prefix(' ') {
             Some(rest) if spaced => rest.to_owned(),

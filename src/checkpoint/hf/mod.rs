@@ -74,12 +74,18 @@ impl Headers {
         let weights = Safetensors::open(folder)?;
         // As in transformers 5, a head in the file counts, even if the configuration says otherwise.
         config.tied &= !weights.has(&config.head().0);
-        config.tensors().try_for_each(|(tensor, shape)| weights.check(&tensor, &shape))?;
+        for (tensor, shape) in config.tensors() {
+            weights.check(&tensor, &shape)?;
+        }
         let mut texts = Sha256::new();
         let files = [Some(config_text), Some(tokenizer), generation];
-        files.iter().flatten().for_each(|text| text.add_to(&mut texts));
+        for text in files.iter().flatten() {
+            text.add_to(&mut texts);
+        }
         // It ends completions, as the ids in the other files do.
-        named.iter().for_each(|name| texts.update(name));
+        if let Some(name) = &named {
+            texts.update(name);
+        }
         Ok(Self { config, codec, folder: Folder { texts, weights } })
     }
 }
@@ -109,7 +115,9 @@ impl HfTokenizer {
         tensors: impl Iterator<Item = (String, u64)>,
     ) -> ModelSummary {
         let mut weights = BTreeMap::new();
-        tensors.for_each(|(dtype, number)| *weights.entry(dtype).or_insert(0) += number);
+        for (dtype, number) in tensors {
+            *weights.entry(dtype).or_insert(0) += number;
+        }
         let most = weights.iter().max_by_key(|(_, number)| **number);
         ModelSummary {
             family: config.model_type,

@@ -110,7 +110,9 @@ impl Safetensors {
     /// # Errors
     /// If a file was changed since it was opened.
     pub(super) fn add_to(&self, hash: &mut Sha256) -> Result<(), Error> {
-        self.shard.iter().for_each(|(index, _)| index.add_to(hash));
+        if let Some((index, _)) = &self.shard {
+            index.add_to(hash);
+        }
         for stored in &self.files {
             stored.file.check_unchanged()?;
             add_name(hash, stored.file.path());

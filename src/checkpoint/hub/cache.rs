@@ -164,7 +164,9 @@ mod tests {
             assert_eq!(root(&all[i..], Some("/me")).as_deref(), Some(*wanted));
             // An empty variable is none.
             let mut emptied = all.to_vec();
-            emptied[..i].iter_mut().for_each(|(_, value)| *value = "");
+            for (_, value) in &mut emptied[..i] {
+                *value = "";
+            }
             assert_eq!(root(&emptied, Some("/me")).as_deref(), Some(*wanted));
         }
         assert_eq!(root(&[], Some("/me")).as_deref(), Some("/me/.cache/huggingface/hub"));

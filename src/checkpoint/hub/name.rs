@@ -107,7 +107,9 @@ impl HubName {
 impl fmt::Display for HubName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.repo)?;
-        self.revision.iter().try_for_each(|revision| write!(f, "@{revision}"))?;
+        if let Some(revision) = &self.revision {
+            write!(f, "@{revision}")?;
+        }
         match &self.file {
             Some(HubFile::Path(file) | HubFile::Quantisation(file)) => write!(f, ":{file}"),
             None => Ok(()),

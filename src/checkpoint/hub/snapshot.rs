@@ -59,7 +59,9 @@ impl Snapshot<'_> {
         let (folder, paths) = (self.folder(), self.gguf_files());
         let shards = gguf::choose(&paths, file).map_err(|what| Error::file(&folder, what))?;
         let shards = shards.ok_or_else(|| self.lacks(&gguf::none(&paths, file)))?;
-        shards.iter().try_for_each(|shard| self.check(shard))?;
+        for shard in &shards {
+            self.check(shard)?;
+        }
         Ok(shards.first().map_or_else(|| folder.clone(), |first| folder.join(first)))
     }
 
@@ -86,7 +88,9 @@ impl Snapshot<'_> {
         if let Some(file) = missing.or(weights.is_none().then_some(&WEIGHTS[0])) {
             return Err(self.lacks(&format!("{file} is missing")));
         }
-        weight_files(&folder)?.iter().try_for_each(|file| self.check(file))?;
+        for file in weight_files(&folder)?.iter() {
+            self.check(file)?;
+        }
         Ok(folder)
     }
 

@@ -196,7 +196,9 @@ impl AuditArgs {
         for model in [Some(target), draft].into_iter().flatten() {
             check_tokens(tape, model.info())?;
         }
-        tape.header.samplings.iter().try_for_each(|&sampling| scorer.check(sampling))?;
+        for &sampling in &tape.header.samplings {
+            scorer.check(sampling)?;
+        }
         let mut progress = Progress::new("sequences", tape.sequences.len(), 0);
         let mut found = Vec::new();
         for (number, &sampling) in tape.header.samplings.iter().enumerate() {

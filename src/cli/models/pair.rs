@@ -21,7 +21,9 @@ pub(in crate::cli) type PairNames = (String, Option<String>);
 /// than requested.
 pub(in crate::cli) fn start_threads(wanted: Option<usize>) -> Result<usize> {
     let Threads { count, warning } = set_threads(wanted)?;
-    warning.iter().for_each(|warning| terminal::say(format_args!("warning: {warning}")));
+    if let Some(warning) = &warning {
+        terminal::say(format_args!("warning: {warning}"));
+    }
     Ok(count)
 }
 

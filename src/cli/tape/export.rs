@@ -34,7 +34,9 @@ pub(super) fn run(args: &ExportArgs) -> Result<()> {
         write_parquet(&tape, &args.out)?;
     } else {
         let mut file = TapeFile::begin(&args.out, &tape.header)?;
-        tape.lines().skip(1).try_for_each(|line| file.append(line))?;
+        for line in tape.lines().skip(1) {
+            file.append(line)?;
+        }
     }
     output::line(args.out.display())
 }

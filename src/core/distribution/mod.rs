@@ -210,7 +210,9 @@ impl Dist {
             (Storage::Single(p), Storage::Single(q)) => p.zip(q, value),
             _ => {
                 let mut both = vec![(0.0, 0.0); self.vocab];
-                self.support().for_each(|(t, p)| both[t as usize].0 = p);
+                for (t, p) in self.support() {
+                    both[t as usize].0 = p;
+                }
                 for (t, q) in q.support() {
                     if let Some(pair) = both.get_mut(t as usize) {
                         pair.1 = q;

@@ -78,8 +78,10 @@ impl<T: Number> TokenWeights<T> {
         let mass = ends.last().copied().ok_or(DistError::Empty)?;
         // A sum is finite only if all its terms are.
         if !sound || !mass.is_finite() {
-            let mut weights = values.iter().map(|&w| w.into()).enumerate();
-            weights.try_for_each(|(token, weight)| check_weight(token, weight))?;
+            let weights = values.iter().map(|&w| w.into()).enumerate();
+            for (token, weight) in weights {
+                check_weight(token, weight)?;
+            }
             return Err(DistError::TooLarge);
         }
         Ok(Self { values, ends, norm: mass })

@@ -84,7 +84,10 @@ impl SamplingParams {
     /// # Errors
     /// Names the first setting out of range and its allowed values.
     pub fn validate(&self) -> Result<(), BadParam> {
-        PROCESSORS.iter().try_for_each(|p| p.setting.check(&(p.get)(self)).map(|_| ()))
+        for p in PROCESSORS {
+            p.setting.check(&(p.get)(self)).map(|_| ())?;
+        }
+        Ok(())
     }
 
     /// The settings with their keys, in the order of the processors.

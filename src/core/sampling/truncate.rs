@@ -228,7 +228,9 @@ fn crossing(entries: &[(Token, f64)], goal: f64) -> (Token, f64) {
         (level(w).min(lowest), level(w).max(highest))
     });
     let mut masses = vec![0.0; (highest - lowest + 1) as usize];
-    entries.iter().for_each(|&(_, w)| masses[(level(w) - lowest) as usize] += w);
+    for &(_, w) in entries {
+        masses[(level(w) - lowest) as usize] += w;
+    }
     let (mut crossed, mut before) = (highest, 0.0);
     // If rounding keeps the sum below the goal, the lowest level is the right one.
     while crossed > lowest && before + masses[(crossed - lowest) as usize] < goal {

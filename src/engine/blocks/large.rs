@@ -39,7 +39,9 @@ impl LargeBlock {
             *integers = halves::<64>(low);
         }
         for (part, integers) in integers.chunks_exact_mut(32).enumerate() {
-            integers.iter_mut().zip(high).for_each(|(q, bits)| add_bit(q, bits >> part));
+            for (q, bits) in integers.iter_mut().zip(high) {
+                add_bit(q, bits >> part);
+            }
         }
         Self::upward(block, integers)
     }
@@ -56,7 +58,9 @@ impl LargeBlock {
             *integers = halves::<128>(low);
             for (part, integers) in integers.chunks_exact_mut(32).enumerate() {
                 let pairs = high.iter().map(|pairs| (pairs >> (2 * part)) & 3);
-                integers.iter_mut().zip(pairs).for_each(|(q, pair)| *q |= pair << 4);
+                for (q, pair) in integers.iter_mut().zip(pairs) {
+                    *q |= pair << 4;
+                }
             }
         }
         let scales = std::array::from_fn(|i| block[192 + i]);

@@ -70,7 +70,10 @@ impl CandleCache {
     /// Makes room for the slots below `slots`.
     pub(super) fn reserve(&mut self, slots: usize) -> Result<(), Error> {
         // Doubling keeps the total cost of copying linear in the length of the text.
-        self.layers.iter_mut().try_for_each(|layer| layer.reserve(slots, 2))
+        for layer in &mut self.layers {
+            layer.reserve(slots, 2)?;
+        }
+        Ok(())
     }
 
     /// The first `slots` rows, with room for `expected`.
@@ -161,10 +164,13 @@ impl KvCache for CandleCache {
 
     fn expect(&mut self, slots: usize) -> Result<(), Error> {
         self.expected = slots;
-        self.layers.iter_mut().try_for_each(|layer| layer.reserve(slots, 1))
+        for layer in &mut self.layers {
+            layer.reserve(slots, 1)?;
+        }
+        Ok(())
     }
 
-    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
+    fn try_clone(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
         Ok(Box::new(self.copy_expecting(self.expected, slots)?))
     }
 
@@ -208,7 +214,8 @@ mod tests {
         let key = cache.key(300);
         cache.expect(1100).unwrap();
         assert_eq!((rows_of(&cache), cache.key(300) == key), (vec![1280; 2], true));
-        let [mut fork, mut shared] = [cache.fork(300), cache.share(300, 300)].map(Result::unwrap);
+        let [mut fork, mut shared] =
+            [cache.try_clone(300), cache.share(300, 300)].map(Result::unwrap);
         let rooms = [&mut fork, &mut shared].map(|copy| {
             assert!(copy.key(300) == key);
             rows_of(copy.as_any().downcast_ref().unwrap())

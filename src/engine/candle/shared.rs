@@ -70,7 +70,9 @@ fn mask(feed: &[Feed], slots: usize, window: Option<usize>) -> Option<Vec<f32>> 
     for (row, f) in mask.chunks_exact_mut(slots).zip(feed) {
         let from = from(f);
         row[from.min(f.prefix)..f.prefix].fill(0.0);
-        f.ancestors.iter().skip(from.saturating_sub(f.prefix)).for_each(|&slot| row[slot] = 0.0);
+        for &slot in f.ancestors.iter().skip(from.saturating_sub(f.prefix)) {
+            row[slot] = 0.0;
+        }
     }
     Some(mask)
 }

@@ -102,7 +102,9 @@ impl Config {
         (name, shape): Described,
     ) -> Result<Vec<f32>, Error> {
         let mut weights = tensors.get(&name, &shape)?;
-        weights.iter_mut().for_each(|weight| *weight += self.norm_offset);
+        for weight in &mut weights {
+            *weight += self.norm_offset;
+        }
         Ok(weights)
     }
 
@@ -207,7 +209,9 @@ impl LayerTensors<'_> {
     fn joined(self, parts: Vec<Described>) -> Result<Vec<f32>, Error> {
         let mut parts = parts.into_iter().map(|(name, shape)| self.tensors.get(&name, &shape));
         let mut all = parts.next().unwrap_or_else(|| Ok(Vec::new()))?;
-        parts.try_for_each(|part| part.map(|part| all.extend(part)))?;
+        for part in parts {
+            part.map(|part| all.extend(part))?;
+        }
         Ok(all)
     }
 }

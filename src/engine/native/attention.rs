@@ -82,7 +82,9 @@ impl Attention<'_> {
             let (cos, sin) = angles.row(self.group.first + row);
             self.isa.run(Rotated { x: &mut x[..2 * cos.len()], cos, sin });
         }
-        x.iter_mut().for_each(|x| *x *= scale);
+        for x in x.iter_mut() {
+            *x *= scale;
+        }
         x
     }
 
@@ -264,7 +266,9 @@ impl Attention<'_> {
             begun.clear();
             if !shared.is_empty() {
                 let of = |tile: usize| &shared[tile * all..][queries.clone()];
-                part.clone().for_each(|tile| begun.extend_from_slice(of(tile)));
+                for tile in part.clone() {
+                    begun.extend_from_slice(of(tile));
+                }
             }
             let slots = from - before..reach - before;
             // SAFETY: guaranteed by the caller.

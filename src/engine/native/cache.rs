@@ -135,7 +135,9 @@ impl NativeCache {
         let room = whole_blocks(held.max(self.expected) - shared);
         let new = || Head::new(self.dtype, self.head_dim, room);
         let mut own = self.heads.iter().map(|_| new()).collect::<Vec<_>>();
-        own.iter_mut().zip(&self.heads).for_each(|(own, all)| own.copy(all, shared..held, 0));
+        for (own, all) in own.iter_mut().zip(&self.heads) {
+            own.copy(all, shared..held, 0);
+        }
         let all = std::mem::replace(&mut self.heads, own);
         // What follows the shared slots is no longer needed there.
         let heads = all.iter().map(|head| head.resized(shared, shared)).collect();
@@ -148,7 +150,9 @@ impl KvCache for NativeCache {
         self.own_from(from.min(to));
         let shared = self.shared();
         let planes = self.heads.iter_mut().flat_map(Head::planes_mut);
-        planes.for_each(|plane| plane.copy_slot(from - shared, to - shared));
+        for plane in planes {
+            plane.copy_slot(from - shared, to - shared);
+        }
         Ok(())
     }
 
@@ -161,7 +165,9 @@ impl KvCache for NativeCache {
         let shared = self.shared();
         let own = slots.start.max(shared) - shared..slots.end.max(shared) - shared;
         let heads = self.heads.iter_mut().zip(&from.heads);
-        heads.for_each(|(to, from)| to.copy(from, own.clone(), own.start));
+        for (to, from) in heads {
+            to.copy(from, own.clone(), own.start);
+        }
         Ok(true)
     }
 
@@ -174,7 +180,7 @@ impl KvCache for NativeCache {
         Ok(())
     }
 
-    fn fork(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
+    fn try_clone(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
         Ok(Box::new(self.copy_expecting(self.expected, slots)))
     }
 
@@ -247,7 +253,7 @@ mod tests {
             assert_eq!(growths(&mut grown, 250..1100), 3);
             let mut cache = filled(dtype, 250);
             cache.expect(1100).unwrap();
-            let mut fork = own(cache.fork(250).unwrap());
+            let mut fork = own(cache.try_clone(250).unwrap());
             let mut shared = own(cache.share(250, 250).unwrap());
             assert!(cache.shares_with(&shared) && !fork.shares_with(&shared));
             // The slots that follow the shared ones have room of their own.
@@ -258,7 +264,7 @@ mod tests {
                 assert!(cache.key(1100) == plain.key(1100), "{dtype:?}");
             }
             assert!(grown.key(1100) == plain.key(1100), "{dtype:?}");
-            let mut late = own(shared.fork(1100).unwrap());
+            let mut late = own(shared.try_clone(1100).unwrap());
             assert_eq!(growths(&mut late, 1100..1265), 1);
             // What was expected is no limit.
             assert_eq!(growths(&mut shared, 1100..1265), 1);
@@ -296,6 +302,6 @@ mod tests {
         assert_eq!(cache.room, 768);
         // Less than what is held: a copy has room for what it holds.
         cache.expect(10).unwrap();
-        assert_eq!((cache.room, own(cache.fork(300).unwrap()).room), (768, 512));
+        assert_eq!((cache.room, own(cache.try_clone(300).unwrap()).room), (768, 512));
     }
 }

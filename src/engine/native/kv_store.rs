@@ -71,7 +71,9 @@ impl Head {
     /// Copies the slots `slots` of another head to those from `first` on, as [`Plane::copy`].
     pub(super) fn copy(&mut self, from: &Self, slots: Range<usize>, first: usize) {
         let planes = self.planes_mut().zip(from.planes());
-        planes.for_each(|(to, from)| to.copy(from, slots.clone(), first));
+        for (to, from) in planes {
+            to.copy(from, slots.clone(), first);
+        }
     }
 
     fn planes(&self) -> impl Iterator<Item = &Plane> {
@@ -350,8 +352,12 @@ mod tests {
                 let mut wider = head.resized(SLOTS, 112);
                 assert_holds(&wider, dtype, &rows);
                 for (from, to) in [(3, 20), (36, 0)] {
-                    wider.planes_mut().for_each(|plane| plane.copy_slot(from, to));
-                    rows.iter_mut().for_each(|rows| rows[to] = rows[from].clone());
+                    for plane in wider.planes_mut() {
+                        plane.copy_slot(from, to);
+                    }
+                    for rows in &mut rows {
+                        rows[to] = rows[from].clone();
+                    }
                 }
                 assert_holds(&wider, dtype, &rows);
                 let mut other = Head::new(dtype, dim, 48);

@@ -162,7 +162,9 @@ impl Hand<'_, '_> {
         multiply_together(self.worker, matrix, unit, packed, sums, &mut |first, sums| {
             for (sums, bias) in sums.chunks_exact_mut(rows).zip(&bias[first..]) {
                 let sums = sums.as_flattened_mut().iter_mut();
-                sums.zip(bias.iter().cycle()).for_each(|(sum, bias)| *sum += bias);
+                for (sum, bias) in sums.zip(bias.iter().cycle()) {
+                    *sum += bias;
+                }
             }
             finish(first, sums);
         })
@@ -198,7 +200,9 @@ impl Hand<'_, '_> {
                 let at = row * width + at;
                 // SAFETY: a tile's outputs belong to the thread that claimed it.
                 let x = unsafe { space.x.write(at..at + lanes.len()) };
-                x.iter_mut().zip(lanes).for_each(|(x, y)| *x += y);
+                for (x, y) in x.iter_mut().zip(lanes) {
+                    *x += y;
+                }
             });
         })
     }
@@ -212,7 +216,9 @@ impl Hand<'_, '_> {
             // SAFETY: each row is one piece.
             let (x, branch) = unsafe { (space.x.write(place.clone()), space.branch.write(place)) };
             model.isa.run(Normed { x: &mut *branch, weights, eps });
-            x.iter_mut().zip(branch).for_each(|(x, y)| *x += *y);
+            for (x, y) in x.iter_mut().zip(branch) {
+                *x += *y;
+            }
         })
     }
 

@@ -67,9 +67,11 @@ impl Shape {
     /// slots that lies in one piece, for any room.
     fn for_each_part(self, slots: Range<usize>, mut each: impl FnMut(usize, usize, usize)) {
         match self.lane {
-            Across::Number => (0..self.width).step_by(LANES).for_each(|number| {
-                each(slots.start, number, slots.len() * LANES * self.bytes);
-            }),
+            Across::Number => {
+                for number in (0..self.width).step_by(LANES) {
+                    each(slots.start, number, slots.len() * LANES * self.bytes);
+                }
+            }
             Across::Slot => {
                 let mut slot = slots.start;
                 while slot < slots.end {
@@ -81,8 +83,9 @@ impl Shape {
                         continue;
                     }
                     let end = slots.end.min((slot / LANES + 1) * LANES);
-                    (0..self.width)
-                        .for_each(|number| each(slot, number, (end - slot) * self.bytes));
+                    for number in 0..self.width {
+                        each(slot, number, (end - slot) * self.bytes);
+                    }
                     slot = end;
                 }
             }
@@ -142,13 +145,17 @@ impl Plane {
                 let first = slot / LANES * self.shape.width;
                 // SAFETY: guaranteed by the caller.
                 let lines = unsafe { self.write(first..first + self.shape.width) };
-                lines.iter_mut().zip(numbers).for_each(|(line, x)| line[slot % LANES] = x);
+                for (line, x) in lines.iter_mut().zip(numbers) {
+                    line[slot % LANES] = x;
+                }
             }
             Across::Number => {
                 for at in (slot..).step_by(self.room).take(self.tiles()) {
                     // SAFETY: guaranteed by the caller.
                     let line = &mut unsafe { self.write(at..at + 1) }[0];
-                    line.iter_mut().zip(&mut numbers).for_each(|(to, x)| *to = x);
+                    for (to, x) in line.iter_mut().zip(&mut numbers) {
+                        *to = x;
+                    }
                 }
             }
         }

@@ -88,7 +88,9 @@ impl ModelWeights {
     /// Writes the embedding of a token to `row`.
     pub(super) fn embed(&self, token: usize, row: &mut [f32]) {
         self.embedding.as_ref().unwrap_or(&self.head.matrix).unpack(&self.memory, token, row);
-        row.iter_mut().for_each(|x| *x *= self.scale);
+        for x in row {
+            *x *= self.scale;
+        }
     }
 }
 

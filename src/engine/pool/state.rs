@@ -296,7 +296,9 @@ impl PoolState {
         let team = self.team.load(Relaxed);
         for (asleep, seat) in self.asleep.iter().zip(&self.seats).take(team) {
             if asleep.load(SeqCst) && !seat.away.load(Relaxed) && asleep.swap(false, SeqCst) {
-                seat.thread.lock().iter().for_each(Thread::unpark);
+                for one in seat.thread.lock().iter() {
+                    one.unpark();
+                }
             }
         }
     }

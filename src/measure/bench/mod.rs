@@ -181,7 +181,9 @@ pub fn time_passes(
     clock: &dyn Clock,
 ) -> Result<PassTimes, Error> {
     let models = [Some(target), draft];
-    models.into_iter().flatten().try_for_each(|model| check_room(model, context, rows - 1))?;
+    for model in models.into_iter().flatten() {
+        check_room(model, context, rows - 1)?;
+    }
     let place = BenchPlace::alone(context);
     let bytes = target.info().bytes_per_token;
     let read = on_this_processor(target).then(|| ReadBenchmark::new(bytes)).transpose()?;

@@ -174,5 +174,8 @@ fn share_a_round(
         first.observer = rounds;
     }
     one_round_together(&mut sequences, target, clock);
-    sequences.into_iter().try_for_each(|sequence| sequence.end.unwrap_or(Ok(())))
+    for sequence in sequences {
+        sequence.end.unwrap_or(Ok(()))?;
+    }
+    Ok(())
 }

@@ -108,8 +108,10 @@ fn of_passes(
     budget: Duration,
     clock: &dyn Clock,
 ) -> Result<(Vec<CostRow>, Option<Timing>), Error> {
-    let mut models = [Some(target), draft].into_iter().flatten();
-    models.try_for_each(|model| check_room(model, place.context, MOST_ROWS))?;
+    let models = [Some(target), draft].into_iter().flatten();
+    for model in models {
+        check_room(model, place.context, MOST_ROWS)?;
+    }
     let rows = if place.batch == 1 { (1..=MOST_ROWS + 1).collect() } else { BATCHED_ROWS.to_vec() };
     let sequences = BenchSequences::new(target, place)?;
     let mut tasks = rows.iter().map(|&rows| sequences.pass(rows)).collect::<Vec<_>>();

@@ -70,7 +70,7 @@ impl<'a> BenchSequences<'a> {
         }
         let copies = (1..place.batch).map(|_| match place.shared {
             true => first.share(held.len()),
-            false => first.fork(),
+            false => first.try_clone(),
         });
         let copies = copies.collect::<Result<Vec<_>, _>>()?;
         let sessions = [first].into_iter().chain(copies).collect();

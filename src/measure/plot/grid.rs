@@ -214,7 +214,9 @@ impl PlacedPanel<'_> {
                 canvas.line(&[(self.x(lo), y), (self.x(hi), y)], colour, 1.1);
             }
         }
-        places.iter().for_each(|&place| canvas.mark(place, curve.style));
+        for &place in &places {
+            canvas.mark(place, curve.style);
+        }
     }
 
     /// How many pixels the `i`-th curve lies to the right of its values: bars of several

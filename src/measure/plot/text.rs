@@ -54,7 +54,9 @@ pub(super) fn wrap(text: &str, size: u32, room: f64, most: usize) -> Vec<String>
     let mut lines = broken(&text, |line| width(line, size) <= room);
     let cut = lines.len() > most;
     lines.truncate(most);
-    lines.iter_mut().for_each(|line| *line = line.replace(KEPT, " = "));
+    for line in &mut lines {
+        *line = line.replace(KEPT, " = ");
+    }
     if cut && let Some(last) = lines.last_mut() {
         while !last.is_empty() && width(&format!("{last}…"), size) > room {
             last.pop();

@@ -60,8 +60,12 @@ impl BlockDigest {
 
     fn add<R: RawRow>(&mut self, rows: &[R]) -> Result<()> {
         let mut digests = FileDigests::default();
-        rows.iter().try_for_each(|row| digests.add(0, row))?;
-        digests.end()?.into_iter().for_each(|(_, rows)| self.set::<R>(rows));
+        for row in rows {
+            digests.add(0, row)?;
+        }
+        for (_, rows) in digests.end()? {
+            self.set::<R>(rows);
+        }
         Ok(())
     }
 

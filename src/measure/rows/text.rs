@@ -53,6 +53,8 @@ pub(crate) fn text_of<R: RawRow>(rows: &[R], header: bool) -> Result<Vec<u8>> {
     if header {
         writer.header::<R>()?;
     }
-    rows.iter().try_for_each(|row| writer.row(row))?;
+    for row in rows {
+        writer.row(row)?;
+    }
     Ok(writer.end()?)
 }

@@ -143,6 +143,8 @@ fn add(a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
 /// The sums over generations by number of rows.
 fn rows_of<'a>(samples: impl Iterator<Item = &'a Sample>) -> Vec<RowSums> {
     let mut list = Vec::new();
-    samples.flat_map(|sample| sample.rounds.by_rows()).for_each(|own| add_rows(&mut list, *own));
+    for own in samples.flat_map(|sample| sample.rounds.by_rows()) {
+        add_rows(&mut list, *own);
+    }
     list
 }

@@ -67,8 +67,12 @@ impl Ratio {
         let (above, below) = (vec![vec![]; N], vec![vec![]; N]);
         let mut ratio = Self { above, below, root: 1, plus: 0.0, most: None };
         for (above, below) in prompts {
-            ratio.above.iter_mut().zip(above).for_each(|(sum, x)| sum.push(x));
-            ratio.below.iter_mut().zip(below).for_each(|(sum, x)| sum.push(x));
+            for (sum, x) in ratio.above.iter_mut().zip(above) {
+                sum.push(x);
+            }
+            for (sum, x) in ratio.below.iter_mut().zip(below) {
+                sum.push(x);
+            }
         }
         ratio
     }
@@ -176,7 +180,9 @@ impl Ratio {
         let mut influences = vec![0.0; self.prompts()];
         for (power, sum) in self.terms() {
             let total = power * self.root as f64 * sum.iter().sum::<f64>();
-            influences.iter_mut().zip(sum).for_each(|(x, part)| *x += part / total);
+            for (x, part) in influences.iter_mut().zip(sum) {
+                *x += part / total;
+            }
         }
         influences
     }

@@ -75,7 +75,9 @@ impl NormalEquations {
             for other in at + 1..columns {
                 let factor = self.products[other][at] / pivot;
                 let own = self.products[other].iter_mut().zip(&row);
-                own.for_each(|(x, pivot_row)| *x -= factor * pivot_row);
+                for (x, pivot_row) in own {
+                    *x -= factor * pivot_row;
+                }
                 self.values[other] -= factor * value;
             }
         }

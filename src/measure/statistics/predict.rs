@@ -66,9 +66,13 @@ impl RoundProgress {
             for round in sample.rounds.iter() {
                 let allowed = max_tokens.saturating_sub(emitted + 1).min(k);
                 let entered = allowed.min(round.entered());
-                counts.entered[..entered].iter_mut().for_each(|n| *n += 1);
+                for n in &mut counts.entered[..entered] {
+                    *n += 1;
+                }
                 let survived = round.accepted.min(entered);
-                counts.survived[..survived].iter_mut().for_each(|n| *n += 1);
+                for n in &mut counts.survived[..survived] {
+                    *n += 1;
+                }
                 if allowed == k {
                     let proposed = counts.proposed.len().max(round.proposed + 1);
                     counts.proposed.resize(proposed, 0);
@@ -86,7 +90,9 @@ impl RoundProgress {
         let counts = [&mut self.entered, &mut self.survived, &mut self.proposed];
         let parts = [&part.entered, &part.survived, &part.proposed];
         for (all, part) in counts.into_iter().zip(parts) {
-            all.iter_mut().zip(part).for_each(|(all, part)| *all -= part);
+            for (all, part) in all.iter_mut().zip(part) {
+                *all -= part;
+            }
         }
         self
     }

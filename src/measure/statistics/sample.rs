@@ -73,14 +73,18 @@ pub fn rounds<'a>(
 /// The sums over all rounds of some samples.
 pub fn acceptance<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Acceptance {
     let mut sums = Acceptance::default();
-    samples.into_iter().for_each(|sample| sums += sample.rounds.acceptance);
+    for sample in samples {
+        sums += sample.rounds.acceptance;
+    }
     sums
 }
 
 /// The times of all rounds of some samples.
 pub fn times<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> TimeSums {
     let mut sums = TimeSums::default();
-    samples.into_iter().for_each(|sample| sums += sample.rounds.times);
+    for sample in samples {
+        sums += sample.rounds.times;
+    }
     sums
 }
 

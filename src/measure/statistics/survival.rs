@@ -23,8 +23,12 @@ impl Survival {
                 counts.reached.resize(reached, 0);
                 counts.survived.resize(reached, 0);
             }
-            counts.reached[..reached].iter_mut().for_each(|n| *n += 1);
-            counts.survived[..round.accepted.min(reached)].iter_mut().for_each(|n| *n += 1);
+            for n in &mut counts.reached[..reached] {
+                *n += 1;
+            }
+            for n in counts.survived[..round.accepted.min(reached)].iter_mut() {
+                *n += 1;
+            }
         }
         counts
     }

@@ -98,7 +98,9 @@ impl<'a> Passes<'a> {
         let mut first = Slot { session, drafter: method.drafter, length: method.length };
         let others = (1..beams).map(|_| first.share()).collect::<Result<Vec<_>, _>>()?;
         let mut slots = std::iter::once(first).chain(others).collect::<Vec<_>>();
-        slots.iter_mut().try_for_each(|slot| slot.session.expect(expected))?;
+        for slot in &mut slots {
+            slot.session.expect(expected)?;
+        }
         let prompt_len = prompt.len();
         Ok(Self { target, slots, prompt_len, most, target_forwards: 0, draft_forwards: 0 })
     }
@@ -174,8 +176,8 @@ impl Slot<'_> {
     fn share(&mut self) -> Result<Self, Error> {
         Ok(Self {
             session: self.session.share(usize::MAX)?,
-            drafter: self.drafter.fork()?,
-            length: self.length.fork(),
+            drafter: self.drafter.try_clone()?,
+            length: self.length.clone(),
         })
     }
 }

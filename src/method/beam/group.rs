@@ -89,7 +89,9 @@ impl BeamGroup {
         if !self.done {
             // Live candidates with a reason to end have reached the maximum length.
             for (candidate, reason) in &live {
-                reason.iter().for_each(|r| self.finish(candidate, length, *r, tokens));
+                if let Some(r) = reason {
+                    self.finish(candidate, length, *r, tokens);
+                }
             }
         }
         self.done |= last;

@@ -122,7 +122,9 @@ impl<'a> BeamSearch<'a> {
     /// If a token has no text.
     pub fn text(&self, tokens: &[Token], codec: &dyn Codec) -> Result<String, Error> {
         let mut text = TextStream::new(codec);
-        tokens.iter().try_for_each(|&token| text.push(token))?;
+        for &token in tokens {
+            text.push(token)?;
+        }
         text.finish()?;
         let end = self.stop.find_string(text.text()).unwrap_or(text.text().len());
         Ok(text.text()[..end].to_owned())
@@ -178,7 +180,9 @@ impl<'a> BeamSearch<'a> {
         passes.compute(&mut wanted.collect::<Vec<_>>(), chance, clock)?;
         if begins {
             let first = live[0].row.clone();
-            live.iter_mut().for_each(|beam| beam.row.clone_from(&first));
+            for beam in &mut live {
+                beam.row.clone_from(&first);
+            }
         }
         Ok(needed)
     }

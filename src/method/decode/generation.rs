@@ -364,15 +364,15 @@ impl<'a> Generation<'a> {
     ///
     /// # Errors
     /// If a session cannot be copied.
-    pub fn fork(&self) -> Result<Generation<'a>, Error> {
+    pub fn try_clone(&self) -> Result<Generation<'a>, Error> {
         Ok(Generation {
             method: Method {
-                drafter: self.method.drafter.fork()?,
-                length: self.method.length.fork(),
+                drafter: self.method.drafter.try_clone()?,
+                length: self.method.length.clone(),
                 verifier: Rc::clone(&self.method.verifier),
                 sampler: self.method.sampler.clone(),
             },
-            session: self.session.fork()?,
+            session: self.session.try_clone()?,
             prompt_len: self.prompt_len,
             context_length: self.context_length,
             vocab: self.vocab,

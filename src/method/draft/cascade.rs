@@ -91,8 +91,8 @@ impl<'a> Drafter<'a> for Cascade<'a> {
         })
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
-        let reader = self.reader.fork()?;
+    fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+        let reader = self.reader.try_clone()?;
         Ok(Box::new(Self { reader, lookup: self.lookup, guessed: self.guessed }))
     }
 }

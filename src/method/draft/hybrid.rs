@@ -46,7 +46,7 @@ impl<'a> Drafter<'a> for Hybrid<'a> {
         })
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
-        Ok(Box::new(Self { lookup: self.lookup, model: self.model.fork()? }))
+    fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+        Ok(Box::new(Self { lookup: self.lookup, model: self.model.try_clone()? }))
     }
 }

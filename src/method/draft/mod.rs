@@ -97,7 +97,7 @@ pub trait Drafter<'a>: std::fmt::Debug {
     ///
     /// # Errors
     /// If the drafter's session cannot be copied.
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error>;
+    fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error>;
 }
 
 /// What a drafter can see and use in one round.
@@ -209,7 +209,9 @@ impl<'a, 'r> Round<'a, 'r> {
             // limit.
             Siblings::Independent => {
                 let count = self.coupling.map_or(count, |lists| count.min(lists));
-                (0..count).for_each(|list| _ = self.draw(draft, parent, dist, list));
+                for list in 0..count {
+                    self.draw(draft, parent, dist, list);
+                }
             }
             Siblings::Distinct if !prediction.greedy() => {
                 draft.sample_distinct(parent, dist, count, self.chance);
@@ -219,10 +221,14 @@ impl<'a, 'r> Round<'a, 'r> {
             Siblings::Hub => draft.sample_distinct(parent, dist, count, self.chance),
             Siblings::TopK | Siblings::Distinct | Siblings::Mixed => {
                 let ranked = prediction.belief.most_probable(count);
-                ranked.into_iter().for_each(|token| _ = draft.certain(parent, token));
+                for token in ranked {
+                    draft.certain(parent, token);
+                }
             }
         }
-        (known..draft.len()).for_each(|id| draft.believe(id, &prediction.belief));
+        for id in known..draft.len() {
+            draft.believe(id, &prediction.belief);
+        }
     }
 
     /// Adds a token drawn from `dist` to the draft; if the verifier uses position-keyed

@@ -58,7 +58,7 @@ impl<'a> Drafter<'a> for ModelDrafter<'a> {
         })
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
-        Ok(Box::new(Self(self.0.fork()?)))
+    fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+        Ok(Box::new(Self(self.0.try_clone()?)))
     }
 }

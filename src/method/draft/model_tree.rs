@@ -126,8 +126,8 @@ impl<'a> Drafter<'a> for ModelTree<'a> {
         })
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+    fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         let (tree, siblings) = (self.tree.clone(), self.siblings);
-        Ok(Box::new(Self { reader: self.reader.fork()?, tree, siblings }))
+        Ok(Box::new(Self { reader: self.reader.try_clone()?, tree, siblings }))
     }
 }

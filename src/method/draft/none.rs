@@ -35,7 +35,7 @@ impl<'a> Drafter<'a> for NoDraft {
         Pausing::new(async move { Ok(Draft::empty(round.vocab)) })
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+    fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         Ok(Box::new(*self))
     }
 }

@@ -82,8 +82,8 @@ impl<'a> Drafter<'a> for Oracle<'a> {
         })
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
-        let reader = self.reader.fork()?;
+    fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+        let reader = self.reader.try_clone()?;
         Ok(Box::new(Self { reader, acceptance: self.acceptance }))
     }
 }

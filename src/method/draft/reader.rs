@@ -138,8 +138,8 @@ impl<'a> Reader<'a> {
         Ok(session.state_key())
     }
 
-    pub(super) fn fork(&self) -> Result<Self, Error> {
-        let session = Rc::new(RefCell::new(self.session.borrow().fork()?));
+    pub(super) fn try_clone(&self) -> Result<Self, Error> {
+        let session = Rc::new(RefCell::new(self.session.borrow().try_clone()?));
         let (sampler, plain) = (self.sampler.clone(), self.plain.clone());
         Ok(Self { model: self.model, session, sampler, plain, ranks: self.ranks })
     }

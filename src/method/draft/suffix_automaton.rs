@@ -63,7 +63,7 @@ impl<'a> Drafter<'a> for SuffixAutomaton {
         })
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+    fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         Ok(Box::new(self.clone()))
     }
 }

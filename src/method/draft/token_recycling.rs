@@ -100,7 +100,7 @@ impl<'a> Drafter<'a> for TokenRecycling {
         Ok(self.successors.iter().flat_map(entry).flat_map(Token::to_le_bytes).collect())
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+    fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         Ok(Box::new(self.clone()))
     }
 }

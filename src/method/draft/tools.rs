@@ -67,7 +67,9 @@ impl<'a> Texts<'a> {
         let mut counts = Counts::new(order);
         // `Counts::add` uses the last n tokens only.
         let ends = (0..tokens.len()).map(|at| &tokens[(at + 1).saturating_sub(order)..=at]);
-        ends.for_each(|end| counts.add(end));
+        for end in ends {
+            counts.add(end);
+        }
         let counts = Rc::new(counts);
         self.counted.borrow_mut().insert(key, Rc::clone(&counts));
         Ok(counts)

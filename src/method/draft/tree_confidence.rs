@@ -79,8 +79,8 @@ impl<'a> Drafter<'a> for TreeConfidence<'a> {
         })
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
-        let reader = self.reader.fork()?;
+    fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+        let reader = self.reader.try_clone()?;
         Ok(Box::new(Self { reader, nodes: self.nodes, width: self.width }))
     }
 }

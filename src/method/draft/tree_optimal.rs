@@ -133,7 +133,9 @@ impl Learned {
         }
         let (rows, seconds) = (event.draft.len() as f64 + 1.0, event.times.target.as_secs_f64());
         let sums = [1.0, rows, rows * rows, seconds, rows * seconds];
-        self.target.iter_mut().zip(sums).for_each(|(sum, x)| *sum += x);
+        for (sum, x) in self.target.iter_mut().zip(sums) {
+            *sum += x;
+        }
         self.draft[0] += event.draft_forwards as f64;
         self.draft[1] += event.times.draft.as_secs_f64();
     }
@@ -196,8 +198,8 @@ impl<'a> Drafter<'a> for TreeOptimal<'a> {
         Ok(key)
     }
 
-    fn fork(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+    fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
         let (most, learned) = (self.most, self.learned);
-        Ok(Box::new(Self { reader: self.reader.fork()?, most, learned }))
+        Ok(Box::new(Self { reader: self.reader.try_clone()?, most, learned }))
     }
 }

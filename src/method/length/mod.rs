@@ -27,7 +27,7 @@ use crate::core::round::RoundEvent;
 use crate::core::tree::Draft;
 
 /// Decides whether a round drafts one level further.
-pub trait DraftLength: std::fmt::Debug + ForkLength {
+pub trait DraftLength: std::fmt::Debug + BoxedLength {
     /// Called before a round with the past acceptance of all sequences that share it.
     fn begin(&mut self, batch: &BatchView<'_>) {
         let _ = batch;
@@ -75,20 +75,20 @@ pub trait DraftLength: std::fmt::Debug + ForkLength {
 }
 
 /// Copies a policy whose type is not known.
-pub trait ForkLength {
+pub trait BoxedLength {
     /// An independent copy.
-    fn fork(&self) -> Box<dyn DraftLength>;
+    fn boxed(&self) -> Box<dyn DraftLength>;
 }
 
-impl<L: DraftLength + Clone + 'static> ForkLength for L {
-    fn fork(&self) -> Box<dyn DraftLength> {
+impl<L: DraftLength + Clone + 'static> BoxedLength for L {
+    fn boxed(&self) -> Box<dyn DraftLength> {
         Box::new(self.clone())
     }
 }
 
 impl Clone for Box<dyn DraftLength> {
     fn clone(&self) -> Self {
-        (**self).fork()
+        (**self).boxed()
     }
 }
 

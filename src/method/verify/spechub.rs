@@ -70,7 +70,9 @@ fn choose(fork: &Fork<'_>, [first, second]: [NodeId; 2], chance: &mut dyn Chance
     }
     let mut rest = fork.p.zip(&q, |p, q| plan.moved(p, q).into_iter().fold(p, |p, m| p - m));
     rest[plan.hub as usize] = fork.p.p(plan.hub) - plan.to_hub;
-    rest.iter_mut().for_each(|mass| *mass = mass.max(0.0));
+    for mass in &mut rest {
+        *mass = mass.max(0.0);
+    }
     fork.correct(rest, chance)
 }
 

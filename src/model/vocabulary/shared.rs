@@ -91,7 +91,9 @@ impl SharedVocabulary {
 
     fn spread<N: Copy>(&self, value: impl Fn(Token) -> N, impossible: N) -> Vec<N> {
         let mut row = vec![impossible; self.own.len()];
-        self.pairs().for_each(|(token, own)| row[token as usize] = value(own));
+        for (token, own) in self.pairs() {
+            row[token as usize] = value(own);
+        }
         row
     }
 

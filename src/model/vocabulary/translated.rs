@@ -180,9 +180,9 @@ impl KvCache for TranslatedCache {
         self.session.expect(slots)
     }
 
-    fn fork(&self, _slots: usize) -> Result<Box<dyn KvCache>, Error> {
+    fn try_clone(&self, _slots: usize) -> Result<Box<dyn KvCache>, Error> {
         Ok(Box::new(Self {
-            session: self.session.fork()?,
+            session: self.session.try_clone()?,
             translation: self.translation.clone(),
             translator: Rc::clone(&self.translator),
             positions: self.positions,

@@ -107,7 +107,9 @@ fn certain(dice: &mut Dice, vocab: usize, sequence: &[Token]) -> (Vec<f64>, Vec<
         let rest = if sum % 3 == no { 0.6 } else { 10_f64.powf(-1.0 - 5.0 * dice.unit()) };
         let mut row = dice.soft(vocab);
         let others = 1.0 - row[token];
-        row.iter_mut().for_each(|p| *p *= rest / others);
+        for p in &mut row {
+            *p *= rest / others;
+        }
         row[token] = 1.0 - rest;
         row
     });

@@ -119,7 +119,11 @@ fn draft_along(case: &RoundCase, sequence: &[Token]) -> Vec<Token> {
 /// The total variation between two distributions; NaN if a probability is NaN.
 pub(super) fn distance(a: &JointDistribution, b: &JointDistribution) -> f64 {
     let mut both = BTreeMap::<&[Token], f64>::new();
-    a.iter().for_each(|(sequence, mass)| *both.entry(sequence).or_insert(0.0) += mass);
-    b.iter().for_each(|(sequence, mass)| *both.entry(sequence).or_insert(0.0) -= mass);
+    for (sequence, mass) in a {
+        *both.entry(sequence).or_insert(0.0) += mass;
+    }
+    for (sequence, mass) in b {
+        *both.entry(sequence).or_insert(0.0) -= mass;
+    }
     worse(0.5 * both.values().map(|difference| difference.abs()).sum::<f64>(), 0.0)
 }

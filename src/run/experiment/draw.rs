@@ -67,7 +67,9 @@ fn cut(spec: &Spec, all: &mut [Vec<Token>]) -> Result<(Vec<usize>, Vec<usize>)> 
              {longest} tokens"
         );
     }
-    all.iter_mut().for_each(|tokens| tokens.truncate(wanted));
+    for tokens in all {
+        tokens.truncate(wanted);
+    }
     Ok((long, short))
 }
 

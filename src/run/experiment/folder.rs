@@ -159,7 +159,10 @@ impl ResultsFolder {
     /// Refuses to continue if something else changed a raw file: rows would be lost
     /// silently.
     pub(super) fn check(&self) -> Result<()> {
-        self.lengths.borrow().keys().try_for_each(|name| self.check_file(name))
+        for name in self.lengths.borrow().keys() {
+            self.check_file(name)?;
+        }
+        Ok(())
     }
 
     fn check_file(&self, name: &str) -> Result<()> {
@@ -231,7 +234,9 @@ impl ResultsFolder {
     /// Records the current lengths of the files as the expected ones.
     fn measure(&self) -> Result<()> {
         self.lengths.borrow_mut().clear();
-        RAW_FILES.iter().try_for_each(|name| self.measure_file(name))?;
+        for name in RAW_FILES {
+            self.measure_file(name)?;
+        }
         self.measure_segments::<RoundRow>()?;
         self.measure_segments::<PositionRow>()
     }
@@ -241,8 +246,11 @@ impl ResultsFolder {
         let segments = segments::<R>(&self.path)?;
         let known = self.lengths.borrow().clone();
         let names = segments.iter().filter_map(|segment| segment.file_name()?.to_str());
-        let mut names = names.filter(|name| !known.contains_key(*name));
-        names.try_for_each(|name| self.measure_file(name))
+        let names = names.filter(|name| !known.contains_key(*name));
+        for name in names {
+            self.measure_file(name)?;
+        }
+        Ok(())
     }
 
     fn measure_file(&self, name: &str) -> Result<()> {

@@ -203,7 +203,9 @@ fn spread(
         bail!("\"{key}\" is given twice, once in [sweep]");
     }
     if let Some(lengths) = common.remove("length") {
-        sweeps.iter_mut().for_each(|sweep| _ = sweep.0.insert("length", lengths.clone()));
+        for sweep in sweeps.iter_mut() {
+            sweep.0.insert("length", lengths.clone());
+        }
     }
     let read = |sweep: &Axes, key: &str| sweep.methods().any(|name| readers(key).contains(&&*name));
     for sweep in &*sweeps {
@@ -229,7 +231,9 @@ fn spread(
                 readers(key).join(", ")
             );
         }
-        reading.for_each(|sweep| _ = sweep.0.insert(key, values.clone()));
+        for sweep in reading {
+            sweep.0.insert(key, values.clone());
+        }
     }
     Ok(())
 }
@@ -290,7 +294,9 @@ fn apply(table: &mut Table, set: &str) -> Result<()> {
         (_, Some(axis)) => {
             let sweeps = table.remove("sweep");
             let mut sweeps = sweeps.map_or(Ok(vec![Table::new()]), tables)?;
-            sweeps.iter_mut().for_each(|sweep| replace(sweep, axis.name, axis.aliases));
+            for sweep in &mut sweeps {
+                replace(sweep, axis.name, axis.aliases);
+            }
             table.insert("sweep".into(), sweeps.into());
         }
         (Some(key), None) => bail!("\"{name}\" is not an axis: write {}={text}", key.name),

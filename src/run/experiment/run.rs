@@ -215,5 +215,7 @@ fn announce(session: &RunSession, plan: &Plan) {
         ));
     }
     let found = doubts(&session.calibration, plan);
-    found.iter().for_each(|doubt| terminal::say(format_args!("warning: {doubt}")));
+    for doubt in &found {
+        terminal::say(format_args!("warning: {doubt}"));
+    }
 }

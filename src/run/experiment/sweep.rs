@@ -94,7 +94,9 @@ impl Sweep<'_> {
         if before.as_ref().is_none_or(|before| share(&row) < share(before)) {
             self.folder.set_aside(self.setup.plan, number)?;
             let old = listed.iter_mut().filter(|old| old.block == number);
-            old.for_each(|old| old.superseded = true);
+            for old in old {
+                old.superseded = true;
+            }
         } else {
             row.superseded = true;
             rows = superseded(rows);
@@ -145,8 +147,12 @@ impl Sweep<'_> {
 /// The rows that are kept of a repetition that does not count.
 fn superseded(rows: BlockRows) -> BlockRows {
     let BlockRows { mut generations, mut failures, .. } = rows;
-    generations.iter_mut().for_each(|g| g.superseded = true);
-    failures.iter_mut().for_each(|f| f.superseded = true);
+    for g in &mut generations {
+        g.superseded = true;
+    }
+    for f in &mut failures {
+        f.superseded = true;
+    }
     BlockRows { generations, failures, ..BlockRows::default() }
 }
 

@@ -81,7 +81,9 @@ impl<'a> Accounts<'a> {
 
     /// The accounts of all blocks, by their numbers.
     pub(super) fn end(mut self) -> BTreeMap<usize, BlockAccount> {
-        self.blocks.values_mut().for_each(BlockAccount::end_of_round);
+        for one in self.blocks.values_mut() {
+            one.end_of_round();
+        }
         self.blocks
     }
 
@@ -112,7 +114,9 @@ impl<'a> Accounts<'a> {
         let before = replace(&mut self.reading, (block, cell));
         if before != self.reading {
             let seats = (before.0, before.1, 0)..=(before.0, before.1, usize::MAX);
-            self.open.range_mut(seats).for_each(|(_, check)| check.pause());
+            for (_, check) in self.open.range_mut(seats) {
+                check.pause();
+            }
         }
     }
 

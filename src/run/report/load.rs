@@ -133,7 +133,9 @@ fn built(
     }
     let best = run.series().map(|series| best(&run, &series)).collect::<Vec<_>>();
     for (best, places) in best.into_iter().zip(&run.series) {
-        best.into_iter().for_each(|best| run.cells[places[best]].best = true);
+        if let Some(best) = best {
+            run.cells[places[best]].best = true;
+        }
     }
     run
 }
@@ -146,7 +148,9 @@ fn deal(run: &mut Run, accounts: Vec<BlockAccount>) {
     let all = run.is_disturbed();
     // A list that grows exists next to its copy for a moment; together they are most of the memory.
     let mut sizes = vec![0; run.cells.len()];
-    accounts.iter().flat_map(|own| &own.samples).for_each(|(cell, _)| sizes[*cell] += 1);
+    for (cell, _) in accounts.iter().flat_map(|own| &own.samples) {
+        sizes[*cell] += 1;
+    }
     for (cell, size) in run.cells.iter_mut().zip(sizes) {
         cell.samples = Vec::with_capacity(size);
         cell.groups = Vec::with_capacity(size);

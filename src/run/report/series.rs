@@ -37,7 +37,9 @@ pub(super) fn grouped(plan: &Plan) -> (Vec<CellView>, Vec<Vec<usize>>) {
     }
     for (number, own) in series.iter_mut().enumerate() {
         own.sort_by_key(|&at| cells[at].method.num_speculative_tokens);
-        own.iter().for_each(|&at| cells[at].series = Some(number));
+        for &mut at in own {
+            cells[at].series = Some(number);
+        }
     }
     shorten(&mut cells);
     (cells, series)
@@ -55,7 +57,9 @@ fn shorten(cells: &mut [CellView]) {
     if let Some(names) = names
         && names.iter().all(|(first, _)| *first == names[0].0)
     {
-        methods.into_iter().zip(names).for_each(|(cell, (_, rest))| cell.short = rest);
+        for (cell, (_, rest)) in methods.into_iter().zip(names) {
+            cell.short = rest;
+        }
     }
 }
 

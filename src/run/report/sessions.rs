@@ -29,7 +29,9 @@ pub(super) fn section(run: &Run) -> Vec<DocBlock> {
     let listed = (0..all).filter(|&i| all <= MOST_SESSIONS || counts(i));
     let listed = listed.take(MOST_SESSIONS).collect::<Vec<_>>();
     let number = listed.len();
-    rows.iter_mut().for_each(|(_, values)| values.resize(number, String::new()));
+    for (_, values) in &mut rows {
+        values.resize(number, String::new());
+    }
     let each = |of: &dyn Fn(usize, &RunSession) -> String| {
         listed.iter().map(|&i| of(i, &manifest.sessions[i])).collect::<Vec<_>>()
     };

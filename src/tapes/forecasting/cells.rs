@@ -166,7 +166,9 @@ pub(super) fn compared(prompts: &[[[f64; 2]; 2]]) -> [Ratio; 3] {
 /// Adds a list to the sums, element by element.
 fn add_to<T: Copy + Default + std::ops::AddAssign>(sums: &mut Vec<T>, parts: &[T]) {
     sums.resize(sums.len().max(parts.len()), T::default());
-    sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += *part);
+    for (sum, part) in sums.iter_mut().zip(parts) {
+        *sum += *part;
+    }
 }
 
 impl PromptForecast {
@@ -176,7 +178,9 @@ impl PromptForecast {
         self.accepted += found.accepted;
         self.proposed += found.proposed;
         let within = odds.proposed_within(config.rule, config.k, found);
-        self.proposed_within.iter_mut().zip(within).for_each(|(sum, part)| *sum += part);
+        for (sum, part) in self.proposed_within.iter_mut().zip(within) {
+            *sum += part;
+        }
         add_to(&mut self.drafts, &found.drafts);
         add_to(&mut self.reached, &found.reached);
         add_to(&mut self.survived, &found.survived);
@@ -248,7 +252,9 @@ impl ForecastCell {
     /// Tokens of all completions, and their expected rounds by what they draft.
     pub fn totals(&self, with_model: bool) -> (f64, Vec<(DraftedRound, f64)>) {
         let mut drafts = Vec::new();
-        self.prompts.values().for_each(|sums| add_to(&mut drafts, &sums.drafts));
+        for sums in self.prompts.values() {
+            add_to(&mut drafts, &sums.drafts);
+        }
         let passes = |tokens: usize| match &self.config.tree {
             _ if !with_model => 0,
             Some(tree) => {

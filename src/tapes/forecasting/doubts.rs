@@ -40,7 +40,9 @@ pub fn doubts(tape: &Tape) -> Vec<ForecastDoubt> {
                 sum += ratio;
                 tokens += 1.0;
                 let bets = wealth.iter_mut().zip(STAKES);
-                bets.for_each(|(wealth, stake)| *wealth += (stake * (ratio - 1.0)).ln_1p());
+                for (wealth, stake) in bets {
+                    *wealth += (stake * (ratio - 1.0)).ln_1p();
+                }
             }
         }
         let best = wealth.into_iter().fold(f64::NEG_INFINITY, f64::max);

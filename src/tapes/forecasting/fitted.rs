@@ -90,7 +90,9 @@ fn target_pass(sums: &[RowSums], contexts: &[usize]) -> Option<PartCost> {
 fn sums<'s>(samples: impl IntoIterator<Item = &'s &'s Sample>) -> Vec<RowSums> {
     let mut sums = Vec::new();
     let own = samples.into_iter().flat_map(|sample| sample.rounds.by_rows());
-    own.for_each(|own| add_rows(&mut sums, *own));
+    for own in own {
+        add_rows(&mut sums, *own);
+    }
     sums
 }
 

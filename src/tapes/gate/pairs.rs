@@ -89,7 +89,9 @@ fn compared<'r>(pairs: impl Iterator<Item = (&'r RequestRounds, &'r RequestRound
         let own = &mut found.prompts[at];
         own.category.clone_from(&new.category);
         own.tokens += tokens as f64;
-        own.rounds.iter_mut().zip(rounds).for_each(|(sum, rounds)| *sum += rounds);
+        for (sum, rounds) in own.rounds.iter_mut().zip(rounds) {
+            *sum += rounds;
+        }
     }
     found
 }

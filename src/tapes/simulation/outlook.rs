@@ -48,7 +48,9 @@ fn rounds(
 ) -> Vec<(DraftedRound, f64)> {
     let mut sums = vec![0.0; k + 1];
     for sequence in sequences {
-        sums.iter_mut().zip(sequence.outlook(k)).for_each(|(sum, count)| *sum += count);
+        for (sum, count) in sums.iter_mut().zip(sequence.outlook(k)) {
+            *sum += count;
+        }
     }
     let round = |tokens| DraftedRound { tokens, passes: if with_model { tokens } else { 0 } };
     let known = sums.into_iter().enumerate().filter(|(_, count)| *count > 0.0);

@@ -107,7 +107,9 @@ impl Server<'_> {
             let work = self.work(active, &self.chunks(active, &drafts));
             drafts = policy.drafts(&ServerStep { requests: &decoding, costs: self.costs, work });
             let own = drafts.iter_mut().zip(&decoding);
-            own.for_each(|(drafted, request)| *drafted = (*drafted).min(request.most));
+            for (drafted, request) in own {
+                *drafted = (*drafted).min(request.most);
+            }
         }
         let chunks = self.chunks(active, &drafts);
         let ms = self.costs.step(&StepWork { drafts: &drafts, ..self.work(active, &chunks) });

@@ -172,10 +172,16 @@ impl<'t> SequenceOdds<'t> {
         };
         (self.siblings, self.beliefs) = (None, None);
         match &mut self.drafts {
-            DraftOdds::Anywhere(odds) => odds.iter_mut().for_each(|odds| *odds = near(*odds)),
+            DraftOdds::Anywhere(odds) => {
+                for odds in odds {
+                    *odds = near(*odds);
+                }
+            }
             DraftOdds::From(starts) => {
                 let odds = starts.iter_mut().flat_map(|(_, odds)| odds);
-                odds.for_each(|odds| *odds = near(*odds));
+                for odds in odds {
+                    *odds = near(*odds);
+                }
             }
         }
         self

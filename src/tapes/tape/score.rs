@@ -83,7 +83,9 @@ pub fn score_sequence(
     if sequence.end == TapeEnd::Token {
         // A draft ends with the last token.
         let beliefs = scored.iter_mut().filter_map(|score| score.beliefs.as_mut());
-        beliefs.for_each(|beliefs| beliefs.behind.push(Vec::new()));
+        for beliefs in beliefs {
+            beliefs.behind.push(Vec::new());
+        }
     }
     Ok(scored)
 }
@@ -138,7 +140,9 @@ impl TapeScore {
         if let Some(siblings) = &mut self.siblings {
             let belief = |at: usize| dists.plain.as_ref().map(|plain| &plain[at]);
             let each = both.zip(part).enumerate();
-            each.for_each(|(at, ((p, q), &token))| siblings.add(p, q, belief(at), token));
+            for (at, ((p, q), &token)) in each {
+                siblings.add(p, q, belief(at), token);
+            }
         }
     }
 

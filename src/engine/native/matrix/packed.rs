@@ -159,6 +159,8 @@ impl WithFormat for Unpack<'_> {
         let steps = self.memory.get::<S::Step>(&self.segment.steps);
         let tile = &steps[self.output / LANES * count..][..count];
         let weights = tile.iter().flat_map(|step| S::unpack(self.isa, step, self.output % LANES));
-        self.row.iter_mut().zip(weights).for_each(|(to, weight)| *to = weight);
+        for (to, weight) in self.row.iter_mut().zip(weights) {
+            *to = weight;
+        }
     }
 }

@@ -108,7 +108,9 @@ impl TilePacking<'_> {
             let rows = rows[tile * LANES..].iter().take(LANES);
             for (lane, row) in rows.enumerate().filter(|(_, row)| !row.is_empty()) {
                 let blocks = row.chunks_exact(row.len() / steps);
-                to.iter_mut().zip(blocks).for_each(|(step, block)| S::put(step, lane, block));
+                for (step, block) in to.iter_mut().zip(blocks) {
+                    S::put(step, lane, block);
+                }
             }
         });
         part

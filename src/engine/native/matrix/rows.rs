@@ -53,7 +53,9 @@ pub(in super::super) fn in_groups<'a>(
 #[inline(always)]
 fn for_chunks(row: &[f32], mut put: impl FnMut(&Chunk)) {
     let (whole, rest) = row.as_chunks();
-    whole.iter().for_each(&mut put);
+    for one in whole {
+        put(one);
+    }
     if !rest.is_empty() {
         let mut last = [0.0; LANES];
         last[..rest.len()].copy_from_slice(rest);

@@ -70,7 +70,9 @@ mod tests {
 
     fn written<R: RawRow>(file: &Path, rows: &[R]) {
         let mut out = SegmentWriter::new(fs::File::create(file).unwrap()).unwrap();
-        rows.iter().for_each(|row| out.row(row.clone()).unwrap());
+        for row in rows {
+            out.row(row.clone()).unwrap();
+        }
         out.end().unwrap();
     }
 

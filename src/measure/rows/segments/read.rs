@@ -81,7 +81,9 @@ pub(crate) fn salvage<R: RawRow>(file: &Path, mut see: impl FnMut(R) -> Result<(
             },
         );
         if read.is_ok() {
-            rows.into_iter().try_for_each(&mut see)?;
+            for one in rows {
+                see(one)?;
+            }
         }
     }
     Ok(())

@@ -24,7 +24,9 @@ pub(super) fn absent(
     };
     let dealt = deal(plan, of);
     let mut by_shard = BTreeMap::<usize, usize>::new();
-    missing.iter().for_each(|&block| *by_shard.entry(dealt[block]).or_default() += 1);
+    for &block in &missing {
+        *by_shard.entry(dealt[block]).or_default() += 1;
+    }
     let sentence = |(index, number): (usize, usize)| {
         let shard = Shard { index, of };
         let own = parts.iter().filter(|part| part.manifest.share == Some(Share::Shard(shard)));

@@ -29,7 +29,9 @@ pub(super) fn choose<'a>(
 ) -> Result<(BTreeMap<usize, TakenBlock<'a>>, Vec<String>)> {
     let mut all = BTreeMap::<usize, Vec<usize>>::new();
     for (number, part) in parts.iter().enumerate() {
-        part.blocks.keys().for_each(|&block| all.entry(block).or_default().push(number));
+        for &block in part.blocks.keys() {
+            all.entry(block).or_default().push(number);
+        }
     }
     let (mut taken, mut differing) = (BTreeMap::new(), Vec::new());
     for (block, owners) in all {

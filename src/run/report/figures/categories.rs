@@ -49,7 +49,9 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
 /// The names of the [`MOST_PANELS`] categories with the most prompts, sorted.
 fn largest<'c>(category: &BTreeMap<&str, &'c str>, notes: &mut Vec<String>) -> Vec<&'c str> {
     let mut prompts = BTreeMap::<&str, usize>::new();
-    category.values().for_each(|c| *prompts.entry(c).or_default() += 1);
+    for c in category.values() {
+        *prompts.entry(c).or_default() += 1;
+    }
     let all = prompts.len();
     let mut prompts = prompts.into_iter().collect::<Vec<_>>();
     prompts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));

@@ -67,7 +67,9 @@ pub(super) fn page(data: &Data<'_>, frame: Frame, mut lines: Vec<Line>) -> Optio
     }
     if panels.iter().any(|(_, lines)| lines.len() > MOST_PREDICTED) {
         let lines = panels.iter_mut().flat_map(|(_, lines)| lines);
-        lines.for_each(|(line, _)| line.predicted.clear());
+        for (line, _) in lines {
+            line.predicted.clear();
+        }
     }
     let lines = || panels.iter().flat_map(|(_, lines)| lines);
     let mut legend = by.legend(data, lines());
@@ -189,7 +191,9 @@ fn cut(data: &Data<'_>, mut panels: Panels, notes: &mut Vec<String>) -> Panels {
         lines.map(|(line, _)| line.method.clone()).collect::<BTreeSet<_>>().len()
     };
     let all = methods(&panels);
-    panels.iter_mut().for_each(|(_, lines)| lines.retain(|(_, style)| *style != NEUTRAL));
+    for (_, lines) in &mut panels {
+        lines.retain(|(_, style)| *style != NEUTRAL);
+    }
     panels.retain(|(_, lines)| !lines.is_empty());
     if methods(&panels) < all {
         notes.push(format!("{} of {all} methods: {}.", methods(&panels), data.foremost()));

@@ -122,7 +122,9 @@ fn label(spots: &mut [Spot<'_>]) -> Vec<String> {
         own.iter().map(|(_, value)| value.to_string()).collect::<Vec<_>>().join(", ")
     });
     let labels = labels.collect::<Vec<_>>();
-    spots.iter_mut().zip(labels).for_each(|(spot, label)| spot.point.label = label);
+    for (spot, label) in spots.iter_mut().zip(labels) {
+        spot.point.label = label;
+    }
     keys
 }
 

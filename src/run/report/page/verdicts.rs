@@ -46,7 +46,9 @@ pub(super) fn print(run: &Run) -> String {
 fn exact(run: &Run) -> PageVerdict {
     let lines = run.series().map(|series| series.first()).collect::<Vec<_>>();
     let mut classes = BTreeMap::<&str, usize>::new();
-    lines.iter().for_each(|line| *classes.entry(&line.class).or_default() += 1);
+    for line in &lines {
+        *classes.entry(&line.class).or_default() += 1;
+    }
     let approximate = classes.iter().filter(|(class, _)| class.starts_with('X'));
     let approximate = approximate.map(|(_, lines)| lines).sum::<usize>();
     let divergences = run.cells.iter().flat_map(|cell| &cell.divergences);

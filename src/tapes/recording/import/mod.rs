@@ -142,7 +142,9 @@ impl Import<'_> {
         }
         let mut file = TapeFile::begin(to, &self.header())?;
         number_repeats(&mut sequences);
-        sequences.into_iter().try_for_each(|sequence| file.append(TapeLine::Sequence(sequence)))?;
+        for sequence in sequences {
+            file.append(TapeLine::Sequence(sequence))?;
+        }
         append_drafts(&mut file, drafts)?;
         append_rounds(&mut file, self.drafter, rounds)?;
         Ok((file, found))
@@ -172,8 +174,10 @@ impl Import<'_> {
         let header = TapeHeader { target, samplings, ..self.header() };
         let mut file = TapeFile::begin(to, &header)?;
         let drafters = drafters.into_iter().map(TapeLine::Drafter);
-        let mut lines = drafters.chain(logs.into_iter().map(TapeLine::Log));
-        lines.try_for_each(|line| file.append(line))?;
+        let lines = drafters.chain(logs.into_iter().map(TapeLine::Log));
+        for line in lines {
+            file.append(line)?;
+        }
         Ok((file, found))
     }
 

@@ -47,5 +47,7 @@ pub(super) fn add_step(past: &mut PastAcceptance, rounds: &[ServedRound]) {
     if rounds.iter().all(|round| round.drafted == 0) {
         past.forget(PastAcceptance::GUESS);
     }
-    rounds.iter().for_each(|round| past.add(round.drafted, round.accepted));
+    for round in rounds {
+        past.add(round.drafted, round.accepted);
+    }
 }

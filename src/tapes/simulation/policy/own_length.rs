@@ -60,7 +60,7 @@ impl OwnLengths {
     }
 
     fn of(&mut self, request: usize) -> &mut OwnLength {
-        let new = || OwnLength { length: self.new.fork(), draft: Draft::empty(1) };
+        let new = || OwnLength { length: self.new.clone(), draft: Draft::empty(1) };
         self.own.entry(request).or_insert_with(new)
     }
 }
@@ -124,7 +124,9 @@ impl ServingPolicy for OwnLengths {
     }
 
     fn observe(&mut self, rounds: &[ServedRound]) {
-        rounds.iter().for_each(|round| self.of(round.request).observe(round));
+        for round in rounds {
+            self.of(round.request).observe(round);
+        }
     }
 
     fn forget(&mut self, request: usize) {
