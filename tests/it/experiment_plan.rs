@@ -1,10 +1,12 @@
 //! Plans: their cells, what is refused, and what cell ids depend on.
 
+use std::path::Path;
+
 use specdec::checkpoint::load;
 use specdec::io::input::read_text;
 use specdec::method::draft::Texts;
 use specdec::model::{CacheDtype, Letters, ModelInfo, Role};
-use specdec::run::experiment::{Experiment, Material, Plan, freeze};
+use specdec::run::experiment::{Experiment, Material, Plan, freeze, read_plan};
 use specdec::run::prompt::Question;
 
 use crate::experiment_support::baseline_of;
@@ -290,4 +292,18 @@ fn special_tokens_is_part_of_the_plan_and_of_ids() {
     assert!(ids(&text).iter().all(|id| !ids(&tokens).contains(id)));
     assert_ne!(text.hash, tokens.hash);
     refused(&["special_tokens=1"], &["special_tokens", "true or false"]);
+}
+
+/// Catches: a plan is written in another way, so that no run of an earlier build is continued.
+#[test]
+fn committed_plans_are_written_as_they_stand() {
+    let runs = [
+        "14-beam-widths/2026-11-24-intel-xeon-2c",
+        "15-batch/2026-11-27-amd-epyc-2c-110m-f32-4096",
+    ];
+    for run in runs {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("results").join(run);
+        let text = std::fs::read_to_string(folder.join("plan.toml")).unwrap();
+        assert_eq!(toml::to_string(&read_plan(&folder).unwrap()).unwrap(), text, "{run}");
+    }
 }

@@ -53,9 +53,9 @@ impl Default for SweepPoint {
 }
 
 impl SweepPoint {
-    /// What its texts are to be, whatever drafts them: how they are drawn, the beams that find
-    /// them, how many are decoded together, and what the chat template gets. Cells are compared with
-    /// the plain decoding that has the same goal.
+    /// What its texts are to be, with any drafter: how they are drawn, the beams that find them, how
+    /// many are decoded together, and what the chat template gets. Cells are compared with the plain
+    /// decoding that has the same goal.
     pub fn goal(&self) -> (SamplingParams, Option<BeamSettings>, usize, &ChatArguments) {
         (self.method.sampling, self.beam, self.batch, &self.chat_arguments)
     }
