@@ -6,7 +6,7 @@
 //!
 //! # The loop
 //!
-//! Everything happens in rounds ([`decode::generate`]). p is the target's distribution
+//! Everything happens in rounds ([`method::decode::generate`]). p is the target's distribution
 //! after all sampling settings, q the drafter's:
 //!
 //! ```text
@@ -26,14 +26,15 @@
 //!
 //! # Parts
 //!
-//! - [`tree::Draft`] draws its own tokens, so the recorded q is always the distribution that was
-//!   sampled. [`chance::Chance`] is the only source of randomness: seeded, or exhaustive.
-//! - [`draft`], [`length`] and [`verify`] hold the methods: one file and one registry
-//!   line each. [`decode::MethodSpec`] names a combination.
-//! - [`exactness`] enumerates every outcome of this loop on toy models ([`model::ToyPair`]) and
+//! - A [`Draft`](crate::core::tree::Draft) draws its own tokens, so the recorded q is always the
+//!   distribution that was sampled. [`Chance`](crate::core::chance::Chance) is the only source of
+//!   randomness: seeded, or exhaustive.
+//! - [`method`] holds drafters, draft lengths and verifiers: one file and one registry line each.
+//!   [`MethodSpec`] names a combination.
+//! - [`proof`] enumerates every outcome of this loop on toy models ([`model::ToyPair`]) and
 //!   compares the joint distribution of several tokens with the target's.
-//! - [`tape`] forecasts the savings of drafts from recorded sequences, without running the drafts.
-//! - With the feature `engine`: models ([`model`]), on a CPU engine whose logits have the
+//! - [`tapes`] forecast the savings of drafts from recorded sequences, without running the drafts.
+//! - With the feature `engine`: models from checkpoints, on a CPU engine whose logits have the
 //!   same bits in every pass; `candle` adds a second engine. `harness` (the default):
 //!   experiments, statistics, reports and the command line.
 //!
@@ -42,8 +43,8 @@
 //! The exact distribution of a method on a toy pair:
 //!
 //! ```
-//! use specdec::decode::{Generation, MethodSpec, StopRules};
-//! use specdec::exactness::enumerate;
+//! use specdec::method::decode::{Generation, MethodSpec, StopRules};
+//! use specdec::proof::enumerate;
 //! use specdec::model::ToyPair;
 //!
 //! let pair = ToyPair::context_free(&[0.7, 0.3], &[0.4, 0.6]);

@@ -9,7 +9,7 @@ use crate::core::distribution::{Dist, Token};
 /// between replays.
 ///
 /// ```
-/// use specdec::chance::{Chance, Exhaustive, Purpose, Site};
+/// use specdec::core::chance::{Chance, Exhaustive, Purpose, Site};
 ///
 /// let mut walk = Exhaustive::default();
 /// let mut heads = 0.0;
@@ -78,7 +78,7 @@ impl Exhaustive {
     /// of these. Moving to the next path through an earlier point then leaves this point.
     ///
     /// ```
-    /// use specdec::chance::{Chance, Exhaustive, Purpose, Site};
+    /// use specdec::core::chance::{Chance, Exhaustive, Purpose, Site};
     ///
     /// let mut walk = Exhaustive::default();
     /// let coin = |walk: &mut Exhaustive, node| {

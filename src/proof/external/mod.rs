@@ -12,7 +12,7 @@
 //! one with the same distribution names the bug.
 //!
 //! ```
-//! use specdec::exactness::external::{
+//! use specdec::proof::external::{
 //!     ExternalChance, ExternalOptions, ExternalRound, ExternalVerdict, certify_external,
 //! };
 //!
