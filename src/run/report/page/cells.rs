@@ -31,7 +31,7 @@ impl<'a> PageCells<'a> {
     /// Drafter, verifier and sampling setting by cell; a baseline has only the last.
     pub(super) fn json(&self) -> Value {
         let mut cells = Map::new();
-        for ((sampling, _), cell) in &self.named {
+        for ((sampling, _), cell) in self.named.iter().filter(|((_, method), _)| method.is_none()) {
             cells.insert((*cell).to_owned(), json!({ "sampling": shown::lines(sampling) }));
         }
         for cell in &self.drafted {
