@@ -33,7 +33,7 @@ impl Replay<'_> {
         // The clock is read twice around a generation's prefill and seven times in each
         // round: at both ends of draft, target and verify, which follow each other, and
         // of the two parts of other.
-        let look = |n: u64| look_ns(2 + 7 * round + n);
+        let look = |n: u64| look_ns(2 + 6 * round + n);
         let drafting = step.draft_rows.iter().map(|&rows| pass_ns(Who::Draft, rows)).sum::<u64>();
         RoundRow {
             cell: cell.id.clone(),
@@ -59,7 +59,7 @@ impl Replay<'_> {
             draft_us: (look(0) + drafting) as f64 / 1e3,
             target_us: (look(1) + pass_ns(Who::Target, step.target_rows)) as f64 / 1e3,
             verify_us: look(2) as f64 / 1e3,
-            other_us: (look(3) + look(5)) as f64 / 1e3,
+            other_us: (look(3) + look(4)) as f64 / 1e3,
             accepted_raw: Some(step.accepted),
         }
     }
