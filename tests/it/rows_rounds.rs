@@ -30,9 +30,8 @@ impl Replay<'_> {
             let children = step.children(at).into_iter().map(|id| step.nodes[id].0 as usize);
             ceiling(&p(at), &self.drawn(cell, step, at), &children.collect::<Vec<_>>())
         });
-        // The clock is read twice around a generation's prefill and seven times in each
-        // round: at both ends of draft, target and verify, which follow each other, and
-        // of the two parts of other.
+        // The clock is read twice around a generation's prefill and six times in each round: at
+        // both ends of draft, target, verify and the two parts of other, which follow each other.
         let look = |n: u64| look_ns(2 + 6 * round + n);
         let drafting = step.draft_rows.iter().map(|&rows| pass_ns(Who::Draft, rows)).sum::<u64>();
         RoundRow {
