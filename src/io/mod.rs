@@ -3,7 +3,7 @@
 
 pub mod input;
 #[cfg(feature = "harness")]
-pub mod output;
+pub(crate) mod output;
 #[cfg(feature = "harness")]
 pub mod shown;
 #[cfg(feature = "harness")]

@@ -3,6 +3,6 @@
 
 pub mod bench;
 pub mod machine;
-pub mod plot;
+pub(crate) mod plot;
 pub mod rows;
 pub mod statistics;

@@ -2,7 +2,7 @@
 //!
 //! [`enumerate()`] runs the *production* round with every outcome of every draw and yields the
 //! exact joint distribution of N tokens. It must equal [`target_distribution`], that of ancestral
-//! sampling from the processed target. [`Audit`] and [`Fit`] detect misuse of the generator, which
+//! sampling from the processed target. [`DrawLog`] and [`Fit`] detect misuse of the generator, which
 //! enumeration cannot. [`ChainCase`] checks the expected acceptance, which the distribution does
 //! not show. These checks must refute the known-wrong methods of [`crate::bugs`]. [`certify`] runs
 //! all checks and returns a [`Certificate`]. [`enumerate_together`] enumerates rounds that several

@@ -20,7 +20,7 @@ use crate::model::{Evaluation, LanguageModel, Session, Want, Work};
 /// with a method per pass it would be a state machine of its own, with its loops turned inside out.
 /// As an `async` block it is straight-line code: each `await` of a pass is a place where it may
 /// wait for the drafts of other sequences, so that one pass serves all of them. Nothing else is
-/// ever awaited, and there is no executor: [`complete`] resumes every draft until it has ended or
+/// ever awaited, and there is no executor: `complete` resumes every draft until it has ended or
 /// asks for a pass, runs the passes, and begins again.
 #[must_use]
 pub struct Pausing<'f, T = Draft>(Pin<Box<dyn Future<Output = Result<T, Error>> + 'f>>);
