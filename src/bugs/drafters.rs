@@ -75,7 +75,7 @@ impl Forger<'_> {
 
 impl<'a> Drafter<'a> for Forger<'a> {
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
-        Pausing::new(async move {
+        Box::pin(async move {
             let mut draft = Draft::empty(round.vocab);
             let mut parent = None;
             let mut recorded = Vec::new();
@@ -127,7 +127,7 @@ struct PositionKeyed<'a> {
 
 impl<'a> Drafter<'a> for PositionKeyed<'a> {
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
-        Pausing::new(async move {
+        Box::pin(async move {
             let (position, none) = (Some(round.context.len()), Altered::none(round.chance));
             let mut chance = Altered { position, round: self.round, ..none };
             let mut keyed = Round { chance: &mut chance, length: round.length, ..*round };

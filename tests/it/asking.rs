@@ -10,7 +10,7 @@ use specdec::core::round::{RoundEvent, RoundTimes, Verdict};
 use specdec::core::sampling::Logits;
 use specdec::core::tree::{Draft, NodeId};
 use specdec::method::decode::{Method, MethodSpec};
-use specdec::method::draft::{PassDesk, Round, Tools};
+use specdec::method::draft::{PassDesk, Round, Tools, at_once};
 
 /// A method with this drafter, K and settings.
 pub(crate) fn spec(drafter: &str, k: usize, settings: &[(&str, &str)]) -> MethodSpec {
@@ -62,7 +62,7 @@ impl<'a> Asking<'a> {
         let round = Round::new(&desk, sizes, &mut *self.method.length, chance);
         let mut round = Round { limit, ..round };
         let start = self.clock.now();
-        let drafted = self.method.drafter.propose(&mut round).at_once(&desk, &self.clock);
+        let drafted = at_once(self.method.drafter.propose(&mut round), &desk, &self.clock);
         self.took = self.clock.now() - start;
         self.passes = round.forwards;
         drafted.unwrap()

@@ -142,7 +142,7 @@ struct CutByConfidence<'a> {
 impl<'a> Drafter<'a> for CutByConfidence<'a> {
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
         let (vocab, confidences) = (round.vocab, Rc::clone(&self.confidences));
-        Pausing::new(async move {
+        Box::pin(async move {
             let draft = self.inner.propose(round).await?;
             let sure = draft.nodes().iter().map(|node| node.q(node.token));
             let confidence = sure.product::<f64>();

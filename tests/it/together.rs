@@ -277,7 +277,7 @@ struct Failing;
 
 impl<'a> Drafter<'a> for Failing {
     fn propose<'f>(&'f mut self, _: &'f mut Round<'a, '_>) -> Pausing<'f> {
-        Pausing::new(async { Err(Error::input("there is no draft")) })
+        Box::pin(async { Err(Error::input("there is no draft")) })
     }
 
     fn state_key(&mut self, _: &[Token]) -> Result<Vec<u8>, Error> {

@@ -25,7 +25,7 @@ pub(crate) use dark::dark;
 pub(crate) use grid::{Curve, Even, Grid, Panel, Point};
 pub(crate) use legend::{LegendEntry, LegendSample};
 pub(crate) use page::{Body, Page};
-pub(crate) use rows::{Column, Group, PlotRow, PlotRows, PlotValue};
+pub(crate) use rows::{Column, Group, PlotValue, Row, Rows};
 pub(crate) use style::{Colour, HUES, NEUTRAL, NOTHING, PARTS, Style, distinct, hue, ramp};
 pub(crate) use svg::Inlined;
 pub(crate) use text::broken;

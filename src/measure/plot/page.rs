@@ -3,7 +3,7 @@
 use super::canvas::{Anchor, BODY, Canvas, FAINT, INK, MARGIN, TITLE, WIDTH};
 use super::grid::Grid;
 use super::legend::{LegendEntry, LegendSample};
-use super::rows::PlotRows;
+use super::rows::Rows;
 use super::style::LOSS;
 use super::svg::Inlined;
 use super::text::{width, wrap};
@@ -23,7 +23,7 @@ pub(crate) struct Page {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Body {
     Grid(Grid),
-    Rows(PlotRows),
+    Rows(Rows),
 }
 
 /// Width of the sample of an entry, gap between entries, and height of a line, in pixels.

@@ -10,7 +10,7 @@ use super::tips::{TipSpot, measured, predicted};
 
 /// A table with drawn cells.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PlotRows {
+pub(crate) struct Rows {
     pub(crate) columns: Vec<Column>,
     pub(crate) groups: Vec<Group>,
     /// The colours of a bar's parts.
@@ -29,12 +29,12 @@ pub(crate) struct Column {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Group {
     pub(crate) title: String,
-    pub(crate) rows: Vec<PlotRow>,
+    pub(crate) rows: Vec<Row>,
 }
 
 /// A row, with a value per column.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PlotRow {
+pub(crate) struct Row {
     pub(crate) label: String,
     pub(crate) style: Style,
     pub(crate) values: Vec<PlotValue>,
@@ -85,7 +85,7 @@ const MOST_COLUMNS: usize = 4;
 /// With more rows than this, ticks are repeated above them.
 const TALL: usize = 25;
 
-impl PlotRows {
+impl Rows {
     /// Draws the rows, repeated for each band of columns if not all columns fit side by side;
     /// returns where they end, in pixels.
     pub(super) fn draw(&self, canvas: &mut Canvas, top: f64, legend: &[LegendEntry]) -> f64 {
@@ -106,14 +106,14 @@ impl PlotRows {
         at
     }
 
-    fn rows(&self) -> impl Iterator<Item = &PlotRow> {
+    fn rows(&self) -> impl Iterator<Item = &Row> {
         self.groups.iter().flat_map(|group| &group.rows)
     }
 }
 
 /// A band: all rows with some of the columns.
 struct Sheet<'a> {
-    rows: &'a PlotRows,
+    rows: &'a Rows,
     first: usize,
     columns: usize,
     labels: f64,
@@ -124,7 +124,7 @@ struct Sheet<'a> {
 /// A row with the title of its group, the y of its middle and the lines of its label.
 struct Placed<'a> {
     group: &'a str,
-    row: &'a PlotRow,
+    row: &'a Row,
     y: f64,
     label: Vec<String>,
 }

@@ -14,7 +14,7 @@ use crate::core::error::Error;
 use crate::core::sampling::Logits;
 use crate::core::tree::{Draft, NodeId};
 use crate::method::decode::{Method, room_for};
-use crate::method::draft::{Drafter, PassDesk, Round};
+use crate::method::draft::{Drafter, PassDesk, Round, at_once};
 use crate::method::length::DraftLength;
 use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 
@@ -165,7 +165,7 @@ impl<'a> Passes<'a> {
         // What beams do with an end token is decided from the target's rows.
         let mut round = Round::new(&desk, sizes, &mut *slot.length, chance);
         round.limit = room.min(round.limit);
-        let draft = slot.drafter.propose(&mut round).at_once(&desk, clock)?;
+        let draft = at_once(slot.drafter.propose(&mut round), &desk, clock)?;
         self.draft_forwards += round.forwards;
         Ok(draft.at(beam.context.len()))
     }

@@ -13,7 +13,7 @@ use crate::core::error::Error;
 use crate::core::round::{RoundTimes, Verdict};
 use crate::core::sampling::{History, Sampler};
 use crate::core::tree::{Draft, Row};
-use crate::method::draft::{Drafter, Drafting, PassDesk, Pausing, Round};
+use crate::method::draft::{Drafter, Drafting, PassDesk, Round};
 use crate::method::length::{BatchView, DraftLength, SequencePast};
 use crate::method::verify::Verifier;
 use crate::model::{Codec, Evaluation, LanguageModel, ModelInfo, Session, Want, Work};
@@ -229,7 +229,7 @@ impl<'a> Generation<'a> {
         let desk = PassDesk::new(&self.tokens);
         let (own, sizes) = (Rc::clone(&desk), (self.prompt_len, self.vocab));
         let (ends, coupling) = (&self.stop.eos, verifier.coupling());
-        let draft = Pausing::new(async move {
+        let draft = Box::pin(async move {
             let round = Round::new(&own, sizes, &mut **length, chance);
             let limit = room.min(round.limit);
             let mut round = Round { ends, limit, coupling, ..round };

@@ -40,7 +40,7 @@ impl<'a> Drafter<'a> for Hybrid<'a> {
     }
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
-        Pausing::new(async move {
+        Box::pin(async move {
             let found = self.lookup.propose(round).await?;
             if found.is_empty() { self.model.propose(round).await } else { Ok(found) }
         })

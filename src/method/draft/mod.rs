@@ -27,7 +27,7 @@ pub(crate) use model_tree::parse_tree;
 pub(crate) use model_tree::{AUTO, SIBLINGS};
 pub use none::{NoDraft, PLAIN, is_plain};
 pub(crate) use passes::{Drafting, complete};
-pub use passes::{PassDesk, Pausing};
+pub use passes::{PassDesk, Pausing, at_once};
 pub use prompt_lookup::PromptLookup;
 pub use tools::{ReadText, Texts, Tools};
 

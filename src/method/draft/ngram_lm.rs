@@ -127,7 +127,7 @@ impl<'a> Drafter<'a> for NgramLm {
     }
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
-        Pausing::new(async move {
+        Box::pin(async move {
             self.learn(round.context);
             let mut draft = Draft::empty(round.vocab);
             let mut parent: Option<NodeId> = None;

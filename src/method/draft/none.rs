@@ -32,7 +32,7 @@ pub struct NoDraft;
 
 impl<'a> Drafter<'a> for NoDraft {
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
-        Pausing::new(async move { Ok(Draft::empty(round.vocab)) })
+        Box::pin(async move { Ok(Draft::empty(round.vocab)) })
     }
 
     fn try_clone(&self) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {

@@ -63,7 +63,7 @@ impl<'a> Drafter<'a> for Oracle<'a> {
     }
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
-        Pausing::new(async move {
+        Box::pin(async move {
             let mut draft = Draft::empty(round.vocab);
             let mut parent = None;
             while round.go_deeper(&draft) {

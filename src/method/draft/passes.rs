@@ -2,7 +2,6 @@
 //! share passes.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::future::{self, Future};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -22,38 +21,21 @@ use crate::model::{Evaluation, LanguageModel, Session, Want, Work};
 /// wait for the drafts of other sequences, so that one pass serves all of them. Nothing else is
 /// ever awaited, and there is no executor: `complete` resumes every draft until it has ended or
 /// asks for a pass, runs the passes, and begins again.
-#[must_use]
-pub struct Pausing<'f, T = Draft>(Pin<Box<dyn Future<Output = Result<T, Error>> + 'f>>);
+pub type Pausing<'f, T = Draft> = Pin<Box<dyn Future<Output = Result<T, Error>> + 'f>>;
 
-impl<T> fmt::Debug for Pausing<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Pausing")
-    }
-}
-
-impl<'f, T> Pausing<'f, T> {
-    /// Wraps a computation.
-    pub fn new(computation: impl Future<Output = Result<T, Error>> + 'f) -> Self {
-        Self(Box::pin(computation))
-    }
-
-    /// The result, with passes that no other sequence shares. `desk` is that of its [`Round`].
-    ///
-    /// # Errors
-    /// Those of the computation.
-    ///
-    /// [`Round`]: super::Round
-    pub fn at_once(self, desk: &Rc<PassDesk<'_, '_>>, clock: &dyn Clock) -> Result<T, Error> {
-        Drafting::new(desk, self).at_once(clock)
-    }
-}
-
-impl<T> Future for Pausing<'_, T> {
-    type Output = Result<T, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        self.0.as_mut().poll(context)
-    }
+/// The result of a computation, with passes that no other sequence shares. `desk` is that of its
+/// [`Round`].
+///
+/// # Errors
+/// Those of the computation.
+///
+/// [`Round`]: super::Round
+pub fn at_once<T>(
+    computation: Pausing<'_, T>,
+    desk: &Rc<PassDesk<'_, '_>>,
+    clock: &dyn Clock,
+) -> Result<T, Error> {
+    Drafting::new(desk, computation).at_once(clock)
 }
 
 /// The desk at which a sequence's draft requests passes that other sequences may share.
@@ -96,7 +78,6 @@ impl<'a, 'c> PassDesk<'a, 'c> {
 }
 
 /// A computation with its desk.
-#[derive(Debug)]
 pub(crate) struct Drafting<'f, 'a, T> {
     desk: Rc<PassDesk<'a, 'f>>,
     computation: Pausing<'f, T>,
@@ -118,7 +99,7 @@ impl<'f, 'a, T> Drafting<'f, 'a, T> {
         if self.end.is_some() {
             return None;
         }
-        match Pin::new(&mut self.computation).poll(&mut Context::from_waker(Waker::noop())) {
+        match self.computation.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(end) => {
                 self.end = Some(end);
                 None

@@ -90,7 +90,7 @@ impl PromptLookup {
 
 impl<'a> Drafter<'a> for PromptLookup {
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
-        Pausing::new(async move {
+        Box::pin(async move {
             let mut draft = Draft::empty(round.vocab);
             if let Some(next) = self.find(round.context) {
                 round.copy_from(next, &mut draft);

@@ -53,7 +53,7 @@ impl<'a> Drafter<'a> for SuffixAutomaton {
     }
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
-        Pausing::new(async move {
+        Box::pin(async move {
             self.read(round.context);
             let mut draft = Draft::empty(round.vocab);
             if let Some(suffix) = self.automaton.repeated().filter(|s| s.longest >= self.least) {

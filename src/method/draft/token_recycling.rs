@@ -58,7 +58,7 @@ impl<'a> Drafter<'a> for TokenRecycling {
     }
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
-        Pausing::new(async move {
+        Box::pin(async move {
             let mut draft = Draft::empty(round.vocab);
             let mut level: Vec<Option<NodeId>> = vec![None];
             for &children in &self.tree {

@@ -55,7 +55,7 @@ impl<'a> Drafter<'a> for TreeConfidence<'a> {
     }
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
-        Pausing::new(async move {
+        Box::pin(async move {
             self.reader.limit(round);
             let mut grown = Draft::empty(round.vocab);
             let mut values = Vec::new();

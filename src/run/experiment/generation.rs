@@ -126,10 +126,10 @@ fn finished(
     setup: &Setup<'_>,
     cell: &Cell,
     asked: &BlockText<'_>,
-    made: MadeText,
+    made: Completion,
     shared_prefill: Duration,
 ) -> FinishedGeneration {
-    let MadeText { tokens, text, stop_reason, totals, beam, rounds, positions, trace } = made;
+    let Completion { tokens, text, stop_reason, totals, beam, rounds, positions, trace } = made;
     let seconds = totals.share.as_secs_f64();
     let marks = setup.plan.thinking.each_ref().map(String::as_str);
     FinishedGeneration {
@@ -167,7 +167,7 @@ fn finished(
 }
 
 /// What a generation made, and what it cost.
-struct MadeText {
+struct Completion {
     tokens: Vec<Token>,
     text: String,
     stop_reason: Option<StopReason>,
@@ -184,7 +184,7 @@ fn drawn(
     models: &[TextModels<'_>],
     cell: &Cell,
     block: &Block<'_>,
-) -> Vec<Result<MadeText>> {
+) -> Vec<Result<Completion>> {
     let begun = models.iter().zip(&block.texts).map(|(models, text)| {
         let mut drawing = Drawing::begin(setup, models, cell, text)?;
         drawing.totals = prefill(&mut drawing.generation, &models.target, setup.clock)?;
@@ -234,11 +234,11 @@ impl<'a> Drawing<'a> {
         Sequence::new(generation, chance, recorder, totals)
     }
 
-    fn finish(self, setup: &Setup<'_>, cell: &Cell, text: &BlockText<'_>) -> MadeText {
+    fn finish(self, setup: &Setup<'_>, cell: &Cell, text: &BlockText<'_>) -> Completion {
         let Self { generation, recorder, totals, .. } = self;
         let tokens = generation.new_tokens().to_vec();
         let row = |tracer: Tracer| tracer.row(setup.codec, cell, text, &tokens);
-        MadeText {
+        Completion {
             trace: recorder.tracer.map(row),
             tokens,
             text: generation.text().to_owned(),
@@ -258,7 +258,7 @@ fn searched(
     cell: &Cell,
     settings: BeamSettings,
     text: &BlockText<'_>,
-) -> Result<MadeText> {
+) -> Result<Completion> {
     let (plan, target) = (setup.plan, &models.target);
     let method = drafting(&cell.method).build_with(models.tools(setup.texts))?;
     let (prompt, codec) = (text.tokens, Some(setup.codec));
@@ -269,7 +269,7 @@ fn searched(
     let found = search.run(method, (&mut chance, setup.clock), &mut until)?;
     let best = found.hypotheses.into_iter().next().context("the search has found no text")?;
     let BeamTotals { steps, rows, target_forwards, draft_forwards, prefill, decode } = found.totals;
-    Ok(MadeText {
+    Ok(Completion {
         text: search.text(&best.tokens, setup.codec)?,
         tokens: best.tokens,
         stop_reason: Some(best.reason),

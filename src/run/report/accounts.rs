@@ -38,7 +38,7 @@ impl BlockAccount {
 }
 
 /// Block, cell and place in the batch of a generation.
-type BatchSeat = (usize, usize, usize);
+type Seat = (usize, usize, usize);
 
 /// The accounts of all blocks.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub(super) struct Accounts<'a> {
     clusters: BTreeMap<usize, Vec<usize>>,
     blocks: BTreeMap<usize, BlockAccount>,
     /// Generations whose row was not read yet.
-    open: BTreeMap<BatchSeat, GenerationCheck>,
+    open: BTreeMap<Seat, GenerationCheck>,
     /// The block and the cell whose rounds are being read.
     reading: (usize, usize),
     /// The times of the rounds that generations shared, in µs, by block and cell.
@@ -98,7 +98,7 @@ impl<'a> Accounts<'a> {
     }
 
     /// The place of a row's generation.
-    fn seat(&self, block: usize, row: &impl PlacedRow) -> BatchSeat {
+    fn seat(&self, block: usize, row: &impl PlacedRow) -> Seat {
         let (cell, prompt, _) = row.place();
         let cell = self.cell(cell);
         let place = match self.plan.cells.get(cell).map_or(1, |cell| cell.batch) {
@@ -110,7 +110,7 @@ impl<'a> Accounts<'a> {
 
     /// Turns to the rounds of a generation. All rounds are read before the first generation
     /// ends, so what those of another block or cell had set aside would add up.
-    fn turn_to(&mut self, (block, cell, _): BatchSeat) {
+    fn turn_to(&mut self, (block, cell, _): Seat) {
         let before = replace(&mut self.reading, (block, cell));
         if before != self.reading {
             let seats = (before.0, before.1, 0)..=(before.0, before.1, usize::MAX);
@@ -121,7 +121,7 @@ impl<'a> Accounts<'a> {
     }
 
     /// Adds a round to the time that its batch took.
-    fn share(&mut self, (block, cell, _): BatchSeat, row: &RoundRow) {
+    fn share(&mut self, (block, cell, _): Seat, row: &RoundRow) {
         if self.plan.cells.get(cell).is_some_and(|cell| cell.batch > 1) {
             let times = self.shared.entry((block, cell)).or_default();
             let round = usize::try_from(row.round).unwrap_or(usize::MAX);
@@ -134,7 +134,7 @@ impl<'a> Accounts<'a> {
     }
 
     /// The time from the first round of a generation to the end of its last, in µs.
-    fn elapsed(&self, (block, cell, _): BatchSeat, row: &GenerationRow) -> f64 {
+    fn elapsed(&self, (block, cell, _): Seat, row: &GenerationRow) -> f64 {
         match self.shared.get(&(block, cell)) {
             Some(times) => times.iter().take(row.target_forwards).sum(),
             None => row.decode_us,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{DocBlock, DocCell};
+use super::document::{DocBlock, TableCell};
 use super::run::{CellView, Run};
 use super::tables::{columns, lines, number, with_interval};
 use crate::measure::statistics::Sample;
@@ -35,7 +35,7 @@ pub(super) fn section(run: &Run) -> Vec<DocBlock> {
     )
 }
 
-fn numbers(run: &Run, cell: &CellView) -> Vec<DocCell> {
+fn numbers(run: &Run, cell: &CellView) -> Vec<TableCell> {
     let (row, others) = (&cell.row, others(run, cell));
     vec![
         number(row.texts_at_once, 2),

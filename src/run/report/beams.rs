@@ -1,6 +1,6 @@
 //! Beam searches: their scores, and the passes that drafts save.
 
-use super::document::{DocBlock, DocCell};
+use super::document::{DocBlock, TableCell};
 use super::run::{CellView, Run};
 use super::tables::{lines, number, with_interval};
 
@@ -31,7 +31,7 @@ pub(super) fn section(run: &Run) -> Vec<DocBlock> {
     )
 }
 
-fn numbers(cell: &CellView) -> Option<Vec<DocCell>> {
+fn numbers(cell: &CellView) -> Option<Vec<TableCell>> {
     cell.beam?;
     let row = &cell.row;
     let (lo, hi) = (row.passes_per_row_lo, row.passes_per_row_hi);

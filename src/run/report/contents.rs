@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::best::SeriesContest;
-use super::document::{DocBlock, DocCell, DocFigure, external, ours, strong};
+use super::document::{DocBlock, DocFigure, TableCell, external, ours, strong};
 use super::loops::{LoopShares, any_looping, judged_samples, loop_free_cell, pairs_of};
 use super::run::Run;
 use super::tables::{columns, lines, number, verdict_cell, with_interval};
@@ -153,7 +153,7 @@ fn best_lengths(run: &Run) -> Vec<DocBlock> {
         line.extend(loops.then(|| loop_free_cell(row)));
         line.extend([
             number(row.predicted_speedup, 2),
-            wins.map_or_else(|| number(None, 0), |wins| DocCell::percent(wins, 0)),
+            wins.map_or_else(|| number(None, 0), |wins| TableCell::percent(wins, 0)),
             verdict_cell(cell.verdict.words()),
         ]);
         Some(line)
@@ -197,7 +197,7 @@ fn checks(run: &Run) -> Vec<DocBlock> {
             class,
             row.generations.into(),
             row.tokens.into(),
-            row.loop_share.map_or_else(|| number(None, 0), |share| DocCell::percent(share, 1)),
+            row.loop_share.map_or_else(|| number(None, 0), |share| TableCell::percent(share, 1)),
             number(row.tokens_per_second, 1),
             number(row.baseline_forwards_per_token, 3),
         ]
@@ -300,9 +300,9 @@ fn predictions(run: &Run) -> Vec<DocBlock> {
         let inside = inside.count();
         let rest = [
             gaps.len().into(),
-            DocCell::percent(median, 1),
-            DocCell::difference(largest),
-            DocCell::shown_as(format!("{inside} of {}", known.count()), Some(inside as f64)),
+            TableCell::percent(median, 1),
+            TableCell::difference(largest),
+            TableCell::shown_as(format!("{inside} of {}", known.count()), Some(inside as f64)),
         ];
         Some(series.first().names().into_iter().chain(rest).collect())
     });
@@ -332,7 +332,7 @@ fn categories(run: &Run) -> Vec<DocBlock> {
             let inside = || samples.iter().copied().filter(|s| &*s.category == *name);
             let tau = acceptance(inside()).block_efficiency();
             let ratio = speedup(pairs_of(run, cell, inside()).values());
-            DocCell::shown_as(format!("{}, {}", number(tau, 2), number(ratio, 2)), ratio)
+            TableCell::shown_as(format!("{}, {}", number(tau, 2), number(ratio, 2)), ratio)
         }));
         Some(line)
     });

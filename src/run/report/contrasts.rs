@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{DocBlock, DocCell};
+use super::document::{DocBlock, TableCell};
 use super::loops::{judged_pairs, judged_samples};
 use super::run::{CellView, Run};
 use super::series::attributes;
@@ -82,7 +82,7 @@ pub(super) fn section(run: &Run) -> Vec<DocBlock> {
     )
 }
 
-fn ratio(contrast: Option<&AxisContrast>) -> DocCell {
+fn ratio(contrast: Option<&AxisContrast>) -> TableCell {
     let (lo, hi) = ends(contrast.and_then(|contrast| contrast.interval));
     with_interval(contrast.and_then(|contrast| contrast.ratio), lo, hi, 3)
 }

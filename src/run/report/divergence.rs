@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::document::{DocBlock, DocCell, Tone};
+use super::document::{DocBlock, TableCell, Tone};
 use super::run::{CellView, Run};
 use super::tables::{columns, number};
 use crate::measure::rows::DivergenceRow;
@@ -56,7 +56,7 @@ fn part(run: &Run, wanted: impl Fn(&Cell) -> bool) -> Vec<DocBlock> {
         // Differences in class P~, and of beams in class G~, are excused: they are counted
         // but have no rows.
         let differ = cell.divergences.len().max(differ);
-        let shown = DocCell::shown_as(format!("{differ} of {compared}"), Some(differ as f64));
+        let shown = TableCell::shown_as(format!("{differ} of {compared}"), Some(differ as f64));
         cells.push([cell.line(), vec![shown, ties.into()]].concat());
         found.extend(cell.divergences.iter().map(|row| line(cell, row)));
     }
@@ -90,12 +90,12 @@ fn key(sample: &Sample) -> (&str, u32) {
     (&sample.prompt, sample.repeat)
 }
 
-fn line(cell: &CellView, row: &DivergenceRow) -> Vec<DocCell> {
+fn line(cell: &CellView, row: &DivergenceRow) -> Vec<TableCell> {
     let missing = || number(None, 0);
     let logits = |x: Option<f64>| {
-        x.map_or_else(missing, |value| DocCell::shown_as(format!("{value:.2e}"), x))
+        x.map_or_else(missing, |value| TableCell::shown_as(format!("{value:.2e}"), x))
     };
-    let token = |token: Option<u32>| token.map_or_else(missing, |t| DocCell::from(t as usize));
+    let token = |token: Option<u32>| token.map_or_else(missing, |t| TableCell::from(t as usize));
     vec![
         cell.name.as_str().into(),
         cell.method.num_speculative_tokens.into(),
@@ -105,6 +105,6 @@ fn line(cell: &CellView, row: &DivergenceRow) -> Vec<DocCell> {
         token(row.token),
         logits(row.top2_gap),
         logits(row.bound),
-        if row.tie { "yes".into() } else { DocCell { tone: Tone::Bad, ..DocCell::from("NO") } },
+        if row.tie { "yes".into() } else { TableCell { tone: Tone::Bad, ..TableCell::from("NO") } },
     ]
 }

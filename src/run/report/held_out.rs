@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{DocBlock, DocCell};
+use super::document::{DocBlock, TableCell};
 use super::run::{CellView, Run};
 use crate::io::shown::count;
 use crate::measure::statistics::{CostKeys, HeldOutCell, HeldOutSpeedup, halves, held_out, median};
@@ -47,8 +47,11 @@ pub(super) fn section(run: &Run) -> Vec<DocBlock> {
     let rows = run.series().filter_map(|series| {
         let gaps = gaps(&series.cells);
         let (median, largest) = sizes(&gaps)?;
-        let rest =
-            [(gaps.len() / 2).into(), DocCell::percent(median, 1), DocCell::difference(largest)];
+        let rest = [
+            (gaps.len() / 2).into(),
+            TableCell::percent(median, 1),
+            TableCell::difference(largest),
+        ];
         Some(series.first().names().into_iter().chain(rest).collect())
     });
     let all = gaps(&run.drafted().collect::<Vec<_>>());

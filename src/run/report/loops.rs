@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::document::DocCell;
+use super::document::TableCell;
 use super::run::{CellView, Run};
 use super::tables::{number, with_interval};
 use super::validity::{SpeedVerdict, TimesValidity};
@@ -40,7 +40,7 @@ pub(super) fn verdict(times: &TimesValidity, row: &SummaryRow) -> SpeedVerdict {
 }
 
 /// The speedup without loops; a dash where it is not needed.
-pub(super) fn loop_free_cell(row: &SummaryRow) -> DocCell {
+pub(super) fn loop_free_cell(row: &SummaryRow) -> TableCell {
     match (is_looping(row), judged(row)) {
         (true, JudgedSpeedup { value, lo, hi }) => with_interval(value, lo, hi, 2),
         (false, _) => number(None, 2),

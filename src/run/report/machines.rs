@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::document::{DocBlock, DocCell, external, ours};
+use super::document::{DocBlock, TableCell, external, ours};
 use super::run::{CellView, Run, Series};
 use super::tables::{columns, ends, number, with_interval, write_csv};
 use crate::io::shown::count;
@@ -127,7 +127,7 @@ pub(super) fn section(run: &Run) -> Vec<DocBlock> {
         let session = &run.manifest.sessions[*group];
         let own = || run.blocks.iter().filter(|block| groups[block.session] == *group);
         vec![
-            DocCell::from(name.as_str()),
+            TableCell::from(name.as_str()),
             session.machine.cpu_model.as_str().into(),
             format!("{}, {}", session.machine.cores, session.threads).into(),
             own().count().into(),
@@ -147,7 +147,7 @@ pub(super) fn section(run: &Run) -> Vec<DocBlock> {
             number(Some(found.highest), 2),
             with_interval(found.expected.map(|expected| expected.ratio), lo, hi, 2),
             match found.expected {
-                Some(expected) => DocCell::percent(expected.spread.exp_m1(), 1),
+                Some(expected) => TableCell::percent(expected.spread.exp_m1(), 1),
                 None => number(None, 1),
             },
         ];

@@ -1,7 +1,7 @@
 //! The metrics of other tools, computed from the same rows by their definitions, so that
 //! numbers can be compared across projects. `docs/metrics.md` has the definitions.
 
-use super::document::{DocBlock, DocCell};
+use super::document::{DocBlock, TableCell};
 use super::run::{CellView, Run};
 use super::tables::{columns, lines, number};
 use crate::measure::statistics::{Sample, acceptance, expected_tokens, rounds, timed};
@@ -37,7 +37,7 @@ pub(super) fn section(run: &Run) -> Vec<DocBlock> {
     blocks
 }
 
-fn numbers(run: &Run, cell: &CellView) -> Vec<DocCell> {
+fn numbers(run: &Run, cell: &CellView) -> Vec<TableCell> {
     let samples = &cell.samples;
     let all = acceptance(samples);
     // vLLM counts only steps that have a draft.

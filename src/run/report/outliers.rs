@@ -1,6 +1,6 @@
 //! Outlier prompts and their influence on speedups.
 
-use super::document::{DocBlock, DocCell};
+use super::document::{DocBlock, TableCell};
 use super::run::{CellView, Run};
 use super::tables::number;
 use crate::core::registry::class_with_word;
@@ -105,7 +105,7 @@ pub(super) fn section(run: &Run) -> Vec<DocBlock> {
             cell.method.num_speculative_tokens.into(),
             number(Some(far.speedup), 3),
             number(Some(outlier.without), 3),
-            DocCell::difference(outlier.influence),
+            TableCell::difference(outlier.influence),
         ]
     };
     let mut blocks = DocBlock::section(

@@ -1,6 +1,6 @@
 //! Acceptance by the length of drafts and by the distance to the end of the completion.
 
-use super::document::{DocBlock, DocCell};
+use super::document::{DocBlock, TableCell};
 use super::run::{CellView, Run};
 use super::tables::{columns, lines, number};
 use crate::io::shown::count;
@@ -52,7 +52,7 @@ fn section(
     heading: &'static str,
     words: &str,
     ranges: &[(usize, usize)],
-    places: impl Fn(&CellView) -> Vec<DocCell>,
+    places: impl Fn(&CellView) -> Vec<TableCell>,
 ) -> Vec<DocBlock> {
     let heads = ranges.iter().map(|range| range_name(*range) + ":").collect::<Vec<_>>();
     let heads = columns(&heads.iter().map(String::as_str).collect::<Vec<_>>());
@@ -61,11 +61,11 @@ fn section(
 }
 
 /// A share with its number of rounds; the rounds alone if nothing was drafted.
-fn shown(share: Option<f64>, rounds: usize) -> DocCell {
+fn shown(share: Option<f64>, rounds: usize) -> TableCell {
     let text = match (share, rounds) {
         (_, 0) => return number(None, 2),
         (Some(share), rounds) => format!("{share:.2} ({rounds})"),
         (None, rounds) => count(rounds, "round"),
     };
-    DocCell::shown_as(text, share)
+    TableCell::shown_as(text, share)
 }

@@ -1,6 +1,6 @@
 //! Provenance of a run: machine, build and disturbance of every session.
 
-use super::document::{DocBlock, DocCell};
+use super::document::{DocBlock, TableCell};
 use super::run::Run;
 use super::validity::SpeedVerdict;
 use crate::run::experiment::{RunSession, Status};
@@ -70,7 +70,7 @@ pub(super) fn section(run: &Run) -> Vec<DocBlock> {
     // Only runs of several machines name them.
     rows.retain(|(key, values)| *key != "machine" || values.iter().any(|name| !name.is_empty()));
     let lines = rows.into_iter().map(|(key, values)| {
-        [key.to_owned()].into_iter().chain(values).map(DocCell::from).collect::<Vec<_>>()
+        [key.to_owned()].into_iter().chain(values).map(TableCell::from).collect::<Vec<_>>()
     });
     let names = listed.iter().map(|i| match all {
         1 => String::new(),

@@ -1,6 +1,6 @@
 //! The ceiling of every measured speedup, and what keeps the method below it.
 
-use super::document::{DocBlock, DocCell};
+use super::document::{DocBlock, TableCell};
 use super::run::Run;
 use super::tables::{columns, lines, number};
 use crate::measure::statistics::RoundCost;
@@ -20,7 +20,7 @@ pub(super) fn section(run: &Run) -> Vec<DocBlock> {
     let table = lines(run.drafted(), |cell| {
         let cost = RoundCost::of(run.baseline(cell), &cell.samples)?;
         let parts = [cost.steps(), cost.draft, cost.rows, cost.verify, cost.other];
-        let share = cell.row.speedup.map(|speedup| DocCell::percent(speedup / cost.tokens, 0));
+        let share = cell.row.speedup.map(|speedup| TableCell::percent(speedup / cost.tokens, 0));
         let mut line = vec![
             number(Some(cost.tokens), 2),
             number(cell.row.speedup, 2),

@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::document::{DocCell, Tone};
+use super::document::{TableCell, Tone};
 use super::run::CellView;
 use crate::core::registry::class_with_word;
 use crate::io::output::write_whole;
@@ -49,9 +49,9 @@ fn fields<T: Serialize>(row: &T) -> Result<Vec<(String, String)>> {
 const MISSING: &str = "–";
 
 /// A number with a fixed number of decimals; a dash for `None`.
-pub(super) fn number(value: Option<f64>, decimals: usize) -> DocCell {
+pub(super) fn number(value: Option<f64>, decimals: usize) -> TableCell {
     let text = value.map_or_else(|| MISSING.to_owned(), |x| format!("{x:.decimals$}"));
-    DocCell::shown_as(text, value)
+    TableCell::shown_as(text, value)
 }
 
 /// Both ends of an interval; `None` twice without one.
@@ -65,7 +65,7 @@ pub(super) fn with_interval(
     lo: Option<f64>,
     hi: Option<f64>,
     decimals: usize,
-) -> DocCell {
+) -> TableCell {
     let mut cell = number(value, decimals);
     cell.ends = lo.zip(hi);
     if let Some((lo, hi)) = cell.ends {
@@ -76,12 +76,12 @@ pub(super) fn with_interval(
 
 impl CellView {
     /// The first columns of a table by series: method, sampling, class.
-    pub(super) fn names(&self) -> [DocCell; 3] {
-        [&*self.name, &*self.sampling, &*class_with_word(&self.class)].map(DocCell::from)
+    pub(super) fn names(&self) -> [TableCell; 3] {
+        [&*self.name, &*self.sampling, &*class_with_word(&self.class)].map(TableCell::from)
     }
 
     /// The same columns of a table by cell, followed by K.
-    pub(super) fn line(&self) -> Vec<DocCell> {
+    pub(super) fn line(&self) -> Vec<TableCell> {
         let k = match self.is_baseline() {
             true => number(None, 0),
             false => self.method.num_speculative_tokens.into(),
@@ -93,8 +93,8 @@ impl CellView {
 /// One row per cell: its names and what `rest` returns. Cells for which that is `None` are left out.
 pub(super) fn lines<'r>(
     cells: impl IntoIterator<Item = &'r CellView>,
-    rest: impl Fn(&CellView) -> Option<Vec<DocCell>>,
-) -> Vec<Vec<DocCell>> {
+    rest: impl Fn(&CellView) -> Option<Vec<TableCell>>,
+) -> Vec<Vec<TableCell>> {
     let line = |cell: &CellView| Some([cell.line(), rest(cell)?].concat());
     cells.into_iter().filter_map(line).collect()
 }
@@ -105,11 +105,11 @@ pub(super) fn columns<'h>(others: &[&'h str]) -> Vec<&'h str> {
 }
 
 /// What a comparison shows.
-pub(super) fn verdict_cell(verdict: &str) -> DocCell {
+pub(super) fn verdict_cell(verdict: &str) -> TableCell {
     let tone = match verdict.split(':').next() {
         Some("faster") => Tone::Good,
         Some("slower") => Tone::Bad,
         _ => Tone::Plain,
     };
-    DocCell { tone, ..verdict.into() }
+    TableCell { tone, ..verdict.into() }
 }

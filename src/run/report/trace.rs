@@ -1,6 +1,6 @@
 //! For traced runs: acceptance as a function of the target's entropy.
 
-use super::document::{DocBlock, DocCell};
+use super::document::{DocBlock, TableCell};
 use super::reached::Reached;
 use super::run::Run;
 use super::tables::{columns, lines, number};
@@ -37,7 +37,7 @@ pub(super) fn section(run: &Run) -> Vec<DocBlock> {
 
 /// Number of positions, median entropy and acceptance by decile; `None` if all entropies are
 /// equal, as at temperature 0.
-fn line(reached: &Reached) -> Option<Vec<DocCell>> {
+fn line(reached: &Reached) -> Option<Vec<TableCell>> {
     let entropies = reached.entropies();
     let cuts = deciles(&entropies)?;
     if cuts[0] == cuts[10] {

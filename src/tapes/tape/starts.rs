@@ -10,7 +10,7 @@ use crate::core::distribution::{Dist, Token};
 use crate::core::error::Error;
 use crate::core::tree::Draft;
 use crate::method::decode::Method;
-use crate::method::draft::{PassDesk, Round};
+use crate::method::draft::{PassDesk, Round, at_once};
 
 /// The drafts of at most `most` tokens that begin at each token of a completion, in a vocabulary of
 /// a size and with the tokens that end a completion. Neither the drafter nor the draft length
@@ -40,7 +40,7 @@ pub fn draft_starts(
         let round = Round::new(&desk, sizes, &mut *method.length, &mut following);
         let limit = sequence.length().limit(start).min(most);
         let mut round = Round { ends, limit, ..round };
-        let draft = method.drafter.propose(&mut round).at_once(&desk, &clock)?;
+        let draft = at_once(method.drafter.propose(&mut round), &desk, &clock)?;
         starts.push(start_of(&draft, rest));
     }
     Ok(starts)

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A cell of a table.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::run::report) struct DocCell {
+pub(in crate::run::report) struct TableCell {
     /// What is shown, in every form of the report.
     pub(in crate::run::report) text: String,
     /// The number behind the text, in the unit that is shown, if there is one.
@@ -22,7 +22,7 @@ pub(in crate::run::report) enum Tone {
     Bad,
 }
 
-impl DocCell {
+impl TableCell {
     /// A share in percent.
     pub(in crate::run::report) fn percent(share: f64, decimals: usize) -> Self {
         let value = 100.0 * share;
@@ -41,25 +41,25 @@ impl DocCell {
     }
 }
 
-impl fmt::Display for DocCell {
+impl fmt::Display for TableCell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl From<String> for DocCell {
+impl From<String> for TableCell {
     fn from(text: String) -> Self {
         Self::shown_as(text, None)
     }
 }
 
-impl From<&str> for DocCell {
+impl From<&str> for TableCell {
     fn from(text: &str) -> Self {
         text.to_owned().into()
     }
 }
 
-impl From<usize> for DocCell {
+impl From<usize> for TableCell {
     fn from(count: usize) -> Self {
         Self::shown_as(count.to_string(), Some(count as f64))
     }

@@ -5,7 +5,7 @@ mod cell;
 mod markdown;
 mod prose;
 
-pub(super) use cell::{DocCell, Tone};
+pub(super) use cell::{TableCell, Tone};
 pub(super) use markdown::print;
 pub(super) use prose::{Inline, Prose, external, ours, strong};
 
@@ -28,7 +28,7 @@ pub(super) enum DocBlock {
 #[derive(Debug)]
 pub(super) struct DocTable {
     pub(super) columns: Vec<DocColumn>,
-    pub(super) rows: Vec<Vec<DocCell>>,
+    pub(super) rows: Vec<Vec<TableCell>>,
 }
 
 /// The head of a column.
@@ -53,7 +53,7 @@ pub(super) struct DocFigure {
 
 impl DocBlock {
     /// A table. Columns whose heading ends with `:` hold numbers.
-    pub(super) fn table(head: &[&str], rows: Vec<Vec<DocCell>>) -> Self {
+    pub(super) fn table(head: &[&str], rows: Vec<Vec<TableCell>>) -> Self {
         let column = |head: &&str| match head.strip_suffix(':') {
             Some(name) => DocColumn { name: name.to_owned(), numbers: true },
             None => DocColumn { name: (*head).to_owned(), numbers: false },
@@ -66,7 +66,7 @@ impl DocBlock {
         heading: &'static str,
         words: &str,
         head: &[&str],
-        rows: Vec<Vec<DocCell>>,
+        rows: Vec<Vec<TableCell>>,
     ) -> Vec<Self> {
         if rows.is_empty() {
             return Vec::new();

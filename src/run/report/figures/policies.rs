@@ -3,7 +3,7 @@
 use super::data::{Data, once};
 use super::rows_of_cells;
 use crate::measure::plot::{
-    Axis, Column, Even, Group, LegendEntry, LegendSample, Page, PlotRow, PlotRows, PlotValue,
+    Axis, Column, Even, Group, LegendEntry, LegendSample, Page, PlotValue, Row, Rows,
 };
 use crate::run::report::policies::{Policy, policies};
 
@@ -16,7 +16,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let value = |p: &Policy<'_>| PlotValue::dot(p.ratio, p.interval.map(|i| (i.lo, i.hi)));
     let ends = policies.iter().flat_map(|policy| value(policy).reach());
     let axis = Axis::around_one("speed over that of the best fixed K (×)", ends);
-    let row = |policy: &Policy<'_>| PlotRow {
+    let row = |policy: &Policy<'_>| Row {
         label: rows_of_cells::label(data, policy.cell),
         style: data.looks.method(&policy.cell.short),
         values: vec![value(policy)],
@@ -28,7 +28,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
         Group { title: (*title).to_owned(), rows: own.map(row).collect() }
     });
     let columns = vec![Column { title: String::new(), axis, even: Some(Even::Loss) }];
-    let rows = PlotRows { columns, groups: groups.collect(), parts: Vec::new() };
+    let rows = Rows { columns, groups: groups.collect(), parts: Vec::new() };
     let legend = vec![LegendEntry::new("slower than the best fixed K", LegendSample::Loss)];
     Some(rows_of_cells::page(
         "Draft length policies against the best fixed K",

@@ -1,7 +1,7 @@
 //! Figures with one row per cell, grouped by sampling setting and labelled by method and K.
 
 use super::data::{Data, once};
-use crate::measure::plot::{Body, Column, Group, LegendEntry, Page, PlotRow, PlotRows, PlotValue};
+use crate::measure::plot::{Body, Column, Group, LegendEntry, Page, PlotValue, Row, Rows};
 use crate::method::decode::MethodSpec;
 use crate::run::report::run::CellView;
 
@@ -52,10 +52,10 @@ pub(super) fn rows(
     columns: Vec<Column>,
     entries: &[&CellView],
     values: impl Fn(&CellView) -> Vec<PlotValue>,
-) -> PlotRows {
+) -> Rows {
     let group = |title: &&str| {
         let own = entries.iter().filter(|cell| cell.sampling == *title);
-        let row = |cell: &&CellView| PlotRow {
+        let row = |cell: &&CellView| Row {
             label: label(data, cell),
             style: data.looks.method(&cell.short),
             values: values(cell),
@@ -65,7 +65,7 @@ pub(super) fn rows(
     };
     let titles = once(entries.iter().map(|cell| cell.sampling.as_str()));
     let groups = tidy(titles.iter().map(group).collect());
-    PlotRows { columns, groups, parts: Vec::new() }
+    Rows { columns, groups, parts: Vec::new() }
 }
 
 /// Removes the title if there is only one group. Moves the title of a group with a single
@@ -98,11 +98,6 @@ pub(super) fn label(data: &Data<'_>, cell: &CellView) -> String {
     }
 }
 
-pub(super) fn page(
-    title: &str,
-    notes: Vec<String>,
-    legend: Vec<LegendEntry>,
-    rows: PlotRows,
-) -> Page {
+pub(super) fn page(title: &str, notes: Vec<String>, legend: Vec<LegendEntry>, rows: Rows) -> Page {
     Page { title: title.to_owned(), notes, legend, body: Body::Rows(rows) }
 }

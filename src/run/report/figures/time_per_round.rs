@@ -3,8 +3,7 @@
 use super::data::{Data, once};
 use super::rows_of_cells::{self, MOST};
 use crate::measure::plot::{
-    Axis, Column, Group, LegendEntry, LegendSample, NEUTRAL, PARTS, Page, PlotRow, PlotRows,
-    PlotValue,
+    Axis, Column, Group, LegendEntry, LegendSample, NEUTRAL, PARTS, Page, PlotValue, Row, Rows,
 };
 use crate::measure::statistics::{acceptance, timed, times};
 use crate::run::report::run::CellView;
@@ -44,7 +43,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
             })
         };
         let (values, keys) = samplings.iter().map(bar).unzip();
-        PlotRow { label: name.to_owned(), style: NEUTRAL, values, keys }
+        Row { label: name.to_owned(), style: NEUTRAL, values, keys }
     };
     let (columns, groups) = if side_by_side {
         let names = once(bars.iter().map(|bar| bar.name.as_str()));
@@ -63,12 +62,7 @@ pub(super) fn draw(data: &Data<'_>) -> Option<Page> {
     let legend =
         keys.map(|(name, colour)| LegendEntry::new(name, LegendSample::Part(colour))).collect();
     let title = "Time per round and where it goes";
-    Some(rows_of_cells::page(
-        title,
-        notes,
-        legend,
-        PlotRows { columns, groups, parts: PARTS.into() },
-    ))
+    Some(rows_of_cells::page(title, notes, legend, Rows { columns, groups, parts: PARTS.into() }))
 }
 
 /// The bars, with plain decoding before the first cell of each sampling setting.

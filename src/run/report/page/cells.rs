@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::io::shown;
-use crate::run::report::document::{DocCell, DocColumn};
+use crate::run::report::document::{DocColumn, TableCell};
 use crate::run::report::run::{CellView, Run};
 use crate::run::report::series::once;
 
@@ -47,7 +47,7 @@ impl<'a> PageCells<'a> {
 
     /// The cell that stands for a row of a table, if its columns name a method, a sampling
     /// setting or both.
-    pub(super) fn of_row(&self, columns: &[DocColumn], row: &[DocCell]) -> Option<&str> {
+    pub(super) fn of_row(&self, columns: &[DocColumn], row: &[TableCell]) -> Option<&str> {
         let named = |names: &[&str]| {
             let at = columns.iter().position(|column| names.contains(&column.name.as_str()))?;
             Some(row.get(at)?.to_string())

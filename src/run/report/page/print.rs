@@ -2,7 +2,7 @@
 
 use super::cells::PageCells;
 use crate::io::shown::{exact, html};
-use crate::run::report::document::{DocBlock, DocCell, DocFigure, DocTable, Inline, Prose, Tone};
+use crate::run::report::document::{DocBlock, DocFigure, DocTable, Inline, Prose, TableCell, Tone};
 
 /// Cells with more characters than this may be wrapped.
 const LONG: usize = 60;
@@ -118,7 +118,7 @@ fn table(table: &DocTable, heading: &str, cells: Option<&PageCells<'_>>) -> Stri
     )
 }
 
-fn field(cell: &DocCell, numbers: bool) -> String {
+fn field(cell: &TableCell, numbers: bool) -> String {
     let text = cell.to_string();
     let long = text.chars().count() > LONG;
     let tone = match cell.tone {

@@ -7,7 +7,7 @@ use crate::core::registry::class_with_word;
 use crate::io::shown::{count, html};
 use crate::measure::statistics::{MIN_PROMPTS, median};
 use crate::method::decode::certified;
-use crate::run::report::document::{DocCell, Tone};
+use crate::run::report::document::{TableCell, Tone};
 use crate::run::report::loops::{is_looping, judged};
 use crate::run::report::run::{CellView, Run};
 use crate::run::report::tables::{number, with_interval};
@@ -176,7 +176,7 @@ fn forecast(run: &Run, bests: &[&CellView]) -> PageVerdict {
         |(predicted, measured)| format!("{predicted:.2} × forecast, {measured:.2} × measured"),
     );
     let median = median(&gaps).map(|gap| {
-        let gap = DocCell::percent(gap, 1);
+        let gap = TableCell::percent(gap, 1);
         format!("Median gap over {}: {gap}.", count(gaps.len(), "cell"))
     });
     let how = both.map(|_| {
