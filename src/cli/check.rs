@@ -216,7 +216,7 @@ impl CheckedModel {
         let ends = if ends.is_empty() { "none".to_owned() } else { ends };
         let invariant = if self.row_invariant { "row-invariant" } else { "not row-invariant" };
         writeln!(text, "         {invariant}; end tokens: {ends}")?;
-        for note in self.note.iter() {
+        if let Some(note) = &self.note {
             writeln!(text, "         {note}")?;
         }
         Ok(())

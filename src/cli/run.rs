@@ -267,8 +267,8 @@ fn prepared(
     let ready = args.source.prepare()?;
     let texts = ready.texts();
     let Frozen { plan, prompts, tokens } = ready.freeze(&texts)?;
-    for one in plan.choice.sentences(LISTED).iter() {
-        terminal::say(one);
+    for sentence in &plan.choice.sentences(LISTED) {
+        terminal::say(sentence);
     }
     let clock = plan.clock();
     let setup = Setup {

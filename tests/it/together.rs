@@ -18,7 +18,7 @@ use specdec::method::decode::{
     one_round_together, prefill,
 };
 use specdec::method::draft::{DRAFTERS, Drafter, Pausing, Round, Tools};
-use specdec::model::LanguageModel;
+use specdec::model::{Evaluation, LanguageModel, ModelInfo, Session, Work};
 
 /// Requests that are open at the same time.
 const REQUESTS: u32 = 32;
@@ -310,6 +310,54 @@ fn a_failed_draft_takes_no_rows_of_others() {
         let (tokens, rounds) = asked[i + 2].alone(pair);
         assert_eq!(open[i].seen.0[..], rounds.0[..1], "{i}");
         assert!(tokens.starts_with(open[i].generation.new_tokens()), "{i}");
+    }
+}
+
+/// A model whose passes fail.
+#[derive(Debug)]
+struct Broken<'a>(&'a dyn LanguageModel);
+
+impl LanguageModel for Broken<'_> {
+    fn info(&self) -> &ModelInfo {
+        self.0.info()
+    }
+
+    fn session(&self) -> Result<Session, Error> {
+        self.0.session()
+    }
+
+    fn evaluate(&self, _: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
+        Err(Error::engine("the device is gone"))
+    }
+}
+
+/// Catches: a draft model's failing pass fails sequences with another draft model; a sequence
+/// continues without its rows; a failing pass of the target leaves a sequence without an end.
+#[test]
+fn a_failing_pass_fails_the_sequences_that_need_it() {
+    let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&Settings::default()).unwrap());
+    let broken = [&target, &draft].map(|model| Broken(&**model));
+    let [no_target, no_draft] = broken.each_ref().map(|model| model as &dyn LanguageModel);
+    let (target, draft) = (&*target, &*draft);
+    let asked = Asked::all("model");
+    // Prompts of one token, which need no prefill.
+    let asked = [1, 2, 3].map(|i| Asked { prompt: vec![i], max_tokens: 8, ..asked[4].clone() });
+    let gone = || Some(Err(Error::engine("the device is gone")));
+    for (target_now, expected) in
+        [(target, [None, gone(), None]), (no_target, [gone(), gone(), gone()])]
+    {
+        let pairs = [[target, draft], [target, no_draft], [target, draft]];
+        let open = (0..3).map(|i| Open::new(i, &asked[i], pairs[i]));
+        let mut open = open.collect::<Vec<_>>();
+        let mut sequences = open.iter_mut().map(Open::sequence).collect::<Vec<_>>();
+        one_round_together(&mut sequences, target_now, &still());
+        let ends = sequences.into_iter().map(|sequence| sequence.end).collect::<Vec<_>>();
+        assert_eq!(ends, expected);
+        for (one, asked) in open.iter().zip(&asked).filter(|_| expected[0].is_none()) {
+            let alone = asked.alone([target, draft]);
+            let rounds = if one.number == 1 { 0 } else { 1 };
+            assert_eq!(one.seen.0[..], alone.1.0[..rounds], "{}", one.number);
+        }
     }
 }
 

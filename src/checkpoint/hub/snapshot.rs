@@ -88,7 +88,7 @@ impl Snapshot<'_> {
         if let Some(file) = missing.or(weights.is_none().then_some(&WEIGHTS[0])) {
             return Err(self.lacks(&format!("{file} is missing")));
         }
-        for file in weight_files(&folder)?.iter() {
+        for file in &weight_files(&folder)? {
             self.check(file)?;
         }
         Ok(folder)

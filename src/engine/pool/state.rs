@@ -295,10 +295,12 @@ impl PoolState {
     fn wake(&self) {
         let team = self.team.load(Relaxed);
         for (asleep, seat) in self.asleep.iter().zip(&self.seats).take(team) {
-            if asleep.load(SeqCst) && !seat.away.load(Relaxed) && asleep.swap(false, SeqCst) {
-                for one in seat.thread.lock().iter() {
-                    one.unpark();
-                }
+            if asleep.load(SeqCst)
+                && !seat.away.load(Relaxed)
+                && asleep.swap(false, SeqCst)
+                && let Some(thread) = seat.thread.lock().as_ref()
+            {
+                thread.unpark();
             }
         }
     }

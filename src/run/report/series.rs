@@ -37,7 +37,7 @@ pub(super) fn grouped(plan: &Plan) -> (Vec<CellView>, Vec<Vec<usize>>) {
     }
     for (number, own) in series.iter_mut().enumerate() {
         own.sort_by_key(|&at| cells[at].method.num_speculative_tokens);
-        for &mut at in own {
+        for &at in own.iter() {
             cells[at].series = Some(number);
         }
     }
