@@ -12,7 +12,7 @@ use crate::engine::options::BLOCK;
 use crate::engine::pool::Pool;
 use crate::engine::threads::own_pool;
 use crate::engine::{Dtype, Engine, Settings};
-use crate::model::{CPU, CacheDtype, LanguageModel, ModelInfo};
+use crate::model::{CPU, CacheDtype, HiddenStates, LanguageModel, ModelInfo, ModelInputs};
 
 /// A checkpoint without its weights.
 #[derive(Debug)]
@@ -99,6 +99,8 @@ impl Checkpoint {
         device: &str,
         tensors: &dyn Tensors,
     ) -> ModelInfo {
+        let Config { ref layers, hidden: width, .. } = self.config;
+        let hidden = HiddenStates { layers: layers.len(), width };
         ModelInfo {
             name: self.name.clone(),
             revision: self.revision.clone(),
@@ -116,6 +118,8 @@ impl Checkpoint {
             projection_weights: self.config.matrix_weights(0),
             bytes_per_token: self.config.matrix_bytes(self.vocab, dtype, tensors),
             row_invariant: engine == Engine::Native,
+            hidden: (engine == Engine::Native).then_some(hidden),
+            inputs: ModelInputs::Tokens,
             note: self.note(dtype, cache_dtype),
         }
     }

@@ -11,7 +11,7 @@ use super::rate::RateGate;
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::sampling::{Logits, SamplingParams};
-use crate::model::{CacheDtype, Evaluation, LanguageModel, ModelInfo, Session, Work};
+use crate::model::{CacheDtype, Evaluation, LanguageModel, ModelInfo, ModelInputs, Session, Work};
 
 /// How to score sequences by a server.
 #[derive(Debug)]
@@ -283,6 +283,8 @@ fn info(url: &str, vocab: usize) -> ModelInfo {
         projection_weights: 0,
         bytes_per_token: 0,
         row_invariant: false,
+        hidden: None,
+        inputs: ModelInputs::Tokens,
         note: None,
     }
 }

@@ -5,49 +5,68 @@ use super::{KvCache, Session, Step};
 use crate::core::error::Error;
 use crate::core::sampling::Logits;
 
+/// What an engine computes of a step.
+#[derive(Debug, Default)]
+pub struct Computed {
+    /// The logits of the wanted rows.
+    pub logits: Vec<Logits>,
+    /// Row by row, the hidden states of all tokens of the step: those at its taps, or those that a
+    /// head continues from.
+    pub states: Vec<f32>,
+}
+
+impl From<Vec<Logits>> for Computed {
+    /// Of an engine that returns no hidden states.
+    fn from(logits: Vec<Logits>) -> Self {
+        Self { logits, states: Vec::new() }
+    }
+}
+
 impl Session {
-    /// Evaluates sequences one after the other: `run` computes the rows of a step
-    /// with the sequence's cache, which is of the engine's own type.
+    /// Evaluates sequences one after the other: `run` computes a step with the sequence's cache,
+    /// which is of the engine's own type.
     ///
     /// # Errors
     /// Those of [`Self::prepare`] and of `run`, and if a session is another
     /// engine's.
     pub fn evaluate_each<C: KvCache + 'static>(
         work: &mut [Work<'_>],
-        mut run: impl FnMut(&mut C, &Step) -> Result<Vec<Logits>, Error>,
+        mut run: impl FnMut(&mut C, &Step) -> Result<Computed, Error>,
     ) -> Result<Vec<Evaluation>, Error> {
         let one = |work: &mut Work<'_>| {
             let step = Self::prepare(work)?;
-            let rows = run(work.session.cache_of()?, &step)?;
-            Self::commit(work, &step);
-            Ok(Evaluation { rows, computed: step.feed.len() })
+            let computed = run(work.session.cache_of()?, &step)?;
+            Ok(Self::end(work, &step, computed))
         };
         work.iter_mut().map(one).collect()
     }
 
-    /// Evaluates sequences together: `run` computes the rows of all steps, each with its
-    /// sequence's cache, and returns those of each.
+    /// Evaluates sequences together: `run` computes all steps, each with its sequence's cache, and
+    /// returns what it computed of each.
     ///
     /// # Errors
     /// Those of [`Self::prepare`] and of `run`, and if a session is another engine's: then none
     /// has computed anything.
     pub fn evaluate_together<C: KvCache + 'static>(
         work: &mut [Work<'_>],
-        run: impl FnOnce(&mut [(&mut C, &Step)]) -> Result<Vec<Vec<Logits>>, Error>,
+        run: impl FnOnce(&mut [(&mut C, &Step)]) -> Result<Vec<Computed>, Error>,
     ) -> Result<Vec<Evaluation>, Error> {
         let steps = work.iter_mut().map(Self::prepare).collect::<Result<Vec<_>, _>>()?;
         let caches = work.iter_mut().map(|work| work.session.cache_of());
         let caches = caches.collect::<Result<Vec<_>, _>>()?;
-        let rows = run(&mut caches.into_iter().zip(&steps).collect::<Vec<_>>())?;
-        let evaluated = work.iter_mut().zip(&steps).zip(rows).map(|((work, step), rows)| {
-            Self::commit(work, step);
-            Evaluation { rows, computed: step.feed.len() }
-        });
-        Ok(evaluated.collect())
+        let computed = run(&mut caches.into_iter().zip(&steps).collect::<Vec<_>>())?;
+        let each = work.iter_mut().zip(&steps).zip(computed);
+        Ok(each.map(|((work, step), computed)| Self::end(work, step, computed)).collect())
+    }
+
+    fn end(work: &mut Work<'_>, step: &Step, computed: Computed) -> Evaluation {
+        work.session.keep_rows(&step.feed, &computed.states);
+        Self::commit(work, step);
+        Evaluation { rows: computed.logits, computed: step.feed.len() }
     }
 
     /// The engine's cache, of its own type.
-    fn cache_of<C: KvCache + 'static>(&mut self) -> Result<&mut C, Error> {
+    pub(super) fn cache_of<C: KvCache + 'static>(&mut self) -> Result<&mut C, Error> {
         let cache = self.cache().as_any().downcast_mut();
         cache.ok_or_else(|| Error::engine("not a session of this model"))
     }

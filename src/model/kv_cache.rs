@@ -67,9 +67,3 @@ pub trait KvCache: std::fmt::Debug {
     /// For the engine to downcast to its own type.
     fn as_any(&mut self) -> &mut dyn Any;
 }
-
-impl dyn KvCache {
-    pub(super) fn copy_row_if_apart(&mut self, from: usize, to: usize) -> Result<(), Error> {
-        if from == to { Ok(()) } else { self.copy_row(from, to) }
-    }
-}

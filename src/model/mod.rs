@@ -6,12 +6,15 @@ mod codec;
 pub(crate) mod conversation;
 pub(crate) mod date;
 mod evaluate;
+mod evaluate_heads;
 mod kv_cache;
 #[cfg(feature = "harness")]
 mod prefilled;
 mod random_toy;
 mod session;
+mod taps;
 pub(crate) mod toy;
+mod toy_head;
 #[cfg(feature = "engine")]
 pub(crate) mod uncached;
 mod vocabulary;
@@ -21,11 +24,15 @@ pub use cache_dtype::CacheDtype;
 pub use codec::{Codec, Letters, Loaded, Spelling, Words};
 pub use conversation::{ChatMessage, Conversation, read_tools};
 pub use date::ChatDate;
+pub use evaluate::Computed;
+pub use evaluate_heads::HeadStep;
 pub use kv_cache::KvCache;
 #[cfg(feature = "harness")]
 pub use prefilled::Prefilled;
 pub use session::{Feed, Session, Step};
+pub use taps::{Features, HiddenStates, ModelInputs, Tap};
 pub use toy::{Toy, ToyPair, hex};
+pub use toy_head::ToyHead;
 pub use vocabulary::{SharedVocabulary, TranslatedModel, Vocabulary, check_pair};
 
 use crate::core::distribution::Token;
@@ -168,6 +175,10 @@ pub struct ModelInfo {
     pub bytes_per_token: usize,
     /// Whether the logits of a token are bit-identical in every pass.
     pub row_invariant: bool,
+    /// The hidden states that it can return, for heads.
+    pub hidden: Option<HiddenStates>,
+    /// What its rows depend on.
+    pub inputs: ModelInputs,
     /// What else a user should know about how it is stored.
     pub note: Option<String>,
 }

@@ -9,7 +9,10 @@
 //! Rows live in *slots*. A context token's slot is its position; node `i` of
 //! the draft sits in slot `context.len() + i`, wherever in the tree it is.
 
-use super::{KvCache, Work};
+use std::ops::Range;
+
+use super::taps::{KeptStates, StateRows, check};
+use super::{KvCache, ModelInfo, Tap, Work};
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::tree::{Draft, NodeId};
@@ -25,6 +28,17 @@ pub struct Session {
     positions: usize,
     context: Vec<Token>,
     tree: Vec<Cached>,
+    /// Hidden states of a target's tokens, or those that a head continues from.
+    kept: KeptStates,
+    /// Of a head: the features that the target has supplied.
+    supplied: Option<Supplied>,
+}
+
+/// Features of consecutive tokens, from slot `first` on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Supplied {
+    pub(super) first: usize,
+    pub(super) rows: StateRows,
 }
 
 /// What slot `context.len() + i` holds.
@@ -57,6 +71,15 @@ pub struct Step {
     pub feed: Vec<Feed>,
     /// For each wanted row, its index in `feed`.
     pub rows: Vec<usize>,
+    /// The hidden states to return of each computed token.
+    pub taps: Vec<Tap>,
+}
+
+impl Feed {
+    /// The slots that it attends to, ascending; its own is the last.
+    pub fn seen(&self) -> impl DoubleEndedIterator<Item = usize> {
+        (0..self.prefix).chain(self.ancestors.iter().copied())
+    }
 }
 
 impl Step {
@@ -75,7 +98,89 @@ impl Session {
     /// An empty sequence over `cache`, which has room for `slots` rows and
     /// serves a model with `positions` positions.
     pub fn new(cache: Box<dyn KvCache>, slots: usize, positions: usize) -> Self {
-        Self { cache, slots, positions, context: Vec::new(), tree: Vec::new() }
+        let (kept, supplied) = (KeptStates::default(), None);
+        Self { cache, slots, positions, context: Vec::new(), tree: Vec::new(), kept, supplied }
+    }
+
+    /// The same sequence for a head, whose rows of committed tokens read features of `width`
+    /// numbers, and whose rows of drafted tokens continue from `state` numbers of the row before.
+    ///
+    /// A row of a drafted token is never kept once the token is accepted: it is computed again,
+    /// with the target's feature.
+    #[must_use]
+    pub fn of_head(self, width: usize, state: usize) -> Self {
+        let rows = StateRows::of_width(width);
+        Self {
+            kept: KeptStates::of_head(state),
+            supplied: Some(Supplied { first: 0, rows }),
+            ..self
+        }
+    }
+
+    /// Keeps these hidden states of every token, and no others. If it holds tokens without them,
+    /// these are forgotten, and computed again when they are next needed.
+    ///
+    /// # Errors
+    /// If the model, described by `info`, does not return them.
+    pub fn keep(&mut self, taps: &[Tap], info: &ModelInfo) -> Result<(), Error> {
+        let kept = match taps {
+            [] => KeptStates::default(),
+            _ => KeptStates::of(taps, check(taps, (&info.name, info.hidden))?),
+        };
+        self.keep_only(kept);
+        Ok(())
+    }
+
+    /// Keeps the hidden states that another sequence of the same model does.
+    pub(crate) fn keep_as(&mut self, other: &Self) {
+        self.keep_only(other.kept.empty());
+    }
+
+    fn keep_only(&mut self, kept: KeptStates) {
+        if kept.taps == self.kept.taps {
+            return;
+        }
+        if self.kept.has(&kept.taps) {
+            self.kept = self.kept.only(kept, self.context.len() + self.tree.len());
+        } else {
+            self.context.clear();
+            self.tree.clear();
+            self.kept = kept;
+        }
+    }
+
+    /// The hidden states of the tokens `range` of a text, row by row, the states of each in the
+    /// order of `taps`.
+    ///
+    /// # Errors
+    /// If they have not been computed, or are not kept.
+    pub fn states(
+        &mut self,
+        text: &[Token],
+        range: Range<usize>,
+        taps: &[Tap],
+    ) -> Result<Vec<f32>, Error> {
+        if !self.context.starts_with(&text[..range.end]) {
+            self.rewind(text)?;
+        }
+        let held = self.context.starts_with(&text[..range.end]);
+        let mut states = Vec::new();
+        for slot in range {
+            if !(held && self.kept.states(slot, taps, &mut states)) {
+                let why = format!("the target has no hidden states of token {slot} of the text");
+                return Err(Error::engine(why));
+            }
+        }
+        Ok(states)
+    }
+
+    /// Of a head: the features of the committed tokens from slot `first` on, row by row. Those of
+    /// the tokens before it must have been computed.
+    pub(crate) fn supply(&mut self, first: usize, features: &[f32]) {
+        if let Some(supplied) = &mut self.supplied {
+            supplied.first = first;
+            supplied.rows.replace(features);
+        }
     }
 
     /// The engine's cache.
@@ -108,6 +213,8 @@ impl Session {
             positions: self.positions,
             context: self.context.clone(),
             tree: self.tree.clone(),
+            kept: self.kept.first(self.context.len() + self.tree.len()),
+            supplied: self.supplied.clone(),
         })
     }
 
@@ -120,12 +227,18 @@ impl Session {
         let tokens = tokens.min(self.context.len());
         let cache = self.cache.share(tokens, self.context.len() + self.tree.len())?;
         let context = self.context[..tokens].to_vec();
-        Ok(Self { cache, context, tree: Vec::new(), ..*self })
+        let (kept, supplied) = (self.kept.first(tokens), self.supplied.clone());
+        Ok(Self { cache, context, tree: Vec::new(), kept, supplied, ..*self })
     }
 
     /// The tokens whose rows it holds, without a draft's.
     pub fn context(&self) -> &[Token] {
         &self.context
+    }
+
+    /// Number of tokens at the beginning of `context` whose rows it holds, without a draft's.
+    pub(crate) fn holds(&self, context: &[Token]) -> usize {
+        self.context.iter().zip(context).take_while(|(held, token)| held == token).count()
     }
 
     /// Becomes a copy of another sequence of the same model. Rows of the tokens with which both
@@ -134,13 +247,15 @@ impl Session {
     /// # Errors
     /// If the engine fails to copy its rows.
     pub fn copy_from(&mut self, other: &mut Self) -> Result<(), Error> {
-        let common = self.context.iter().zip(&other.context).take_while(|(a, b)| a == b).count();
+        let common = self.holds(&other.context);
         let held = other.context.len() + other.tree.len();
         if !self.cache.copy_rows(&mut *other.cache, common..held)? {
             self.cache = other.cache.try_clone(held)?;
         }
         self.context.clone_from(&other.context);
         self.tree.clone_from(&other.tree);
+        self.kept = other.kept.first(held);
+        self.supplied.clone_from(&other.supplied);
         Ok(())
     }
 
@@ -185,7 +300,7 @@ impl Session {
                 })
             })
             .collect::<Result<_, _>>()?;
-        Ok(Step { feed, rows })
+        Ok(Step { feed, rows, taps: session.kept.taps.clone() })
     }
 
     /// Records that the rows of `step` have been computed.
@@ -230,7 +345,9 @@ impl Session {
             key.push(u8::from(node.filled));
         }
         key.push(b'|');
-        key.extend(self.cache.key(self.context.len() + self.tree.len()));
+        let held = self.context.len() + self.tree.len();
+        key.extend(self.kept.rows.key(held));
+        key.extend(self.cache.key(held));
         key
     }
 
@@ -258,17 +375,19 @@ impl Session {
     /// every kept row in its right slot.
     fn reconcile(&mut self, context: &[Token], draft: &Draft) -> Result<(), Error> {
         let old = self.context.len();
-        let common = self.context.iter().zip(context).take_while(|(a, b)| a == b).count();
+        let common = self.holds(context);
         let tree = std::mem::take(&mut self.tree);
         if common < old {
             self.context.truncate(common);
             return Ok(());
         }
-        // Follow the new context down the cached tree as far as possible.
+        // Follow the new context down the cached tree as far as possible. What a head computed of
+        // drafted tokens came from states of its own.
         let mut last = None;
-        while let Some(&token) = context.get(self.context.len()) {
+        let reusable = if self.supplied.is_none() { context } else { &[] };
+        while let Some(&token) = reusable.get(self.context.len()) {
             let Some(id) = child(&tree, last, token, 0) else { break };
-            self.cache.copy_row_if_apart(old + id, self.context.len())?;
+            self.move_row(old + id, self.context.len())?;
             self.context.push(token);
             last = Some(id);
         }
@@ -298,12 +417,39 @@ impl Session {
             };
             let found = parent.and_then(|p| child(tree, p, node.token, base + id - old));
             if let Some(from) = found {
-                self.cache.copy_row_if_apart(old + from, base + id)?;
+                self.move_row(old + from, base + id)?;
             }
             home.push(found);
             kept.push(Cached { token: node.token, parent: node.parent, filled: found.is_some() });
         }
         Ok(kept)
+    }
+
+    /// Keeps the states of computed tokens, row by row.
+    pub(super) fn keep_rows(&mut self, feed: &[Feed], states: &[f32]) {
+        if let Some(width) = states.len().checked_div(feed.len()).filter(|width| *width > 0) {
+            for (feed, row) in feed.iter().zip(states.chunks_exact(width)) {
+                self.kept.rows.put(feed.slot, row);
+            }
+        }
+    }
+
+    /// What a head reads of committed tokens.
+    pub(super) fn supplied(&self) -> Option<&Supplied> {
+        self.supplied.as_ref()
+    }
+
+    /// The states of a slot.
+    pub(super) fn states_at(&self, slot: usize) -> Option<&[f32]> {
+        self.kept.rows.row(slot)
+    }
+
+    fn move_row(&mut self, from: usize, to: usize) -> Result<(), Error> {
+        if from == to {
+            return Ok(());
+        }
+        self.kept.rows.copy_row(from, to);
+        self.cache.copy_row(from, to)
     }
 
     /// By node whether it is to be computed: the wanted ones and their missing ancestors.

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::toy_head::{LAYERS, ToyHead, WIDTH, state};
 use super::{
-    CacheDtype, Codec, Evaluation, KvCache, LanguageModel, Letters, ModelInfo, Role, Session, Step,
-    Vocabulary, Words, Work,
+    CacheDtype, Codec, Computed, Evaluation, Feed, HiddenStates, KvCache, LanguageModel, Letters,
+    ModelInfo, ModelInputs, Role, Session, Step, Vocabulary, Words, Work,
 };
 use crate::core::distribution::{Dist, Token};
 use crate::core::error::Error;
@@ -21,7 +22,7 @@ use crate::core::sampling::Logits;
 use crate::core::tree::MAX_NODES;
 
 /// Positions of a toy: far more than any test needs.
-const CONTEXT_LENGTH: usize = 1024;
+pub(super) const CONTEXT_LENGTH: usize = 1024;
 
 /// A target and a draft table over one vocabulary, as read from JSON:
 /// `{"vocab": 3, "order": 2, "target": {"": [...], "0": [...], "0,1": [...]},
@@ -128,6 +129,14 @@ impl ToyPair {
         Toy::new(name, self, Role::Draft)
     }
 
+    /// The draft as a head, which reads hidden states of the target.
+    ///
+    /// # Errors
+    /// As [`Self::target`].
+    pub fn head(&self, name: &str) -> Result<ToyHead, Error> {
+        self.draft(name).map(ToyHead::new)
+    }
+
     /// How the draft's tokens relate to the target's.
     pub fn vocabulary(&self) -> Vocabulary {
         if self.words.is_some() { Vocabulary::Intersection } else { Vocabulary::Same }
@@ -208,6 +217,8 @@ impl Toy {
             parameters: table.len() * vocab,
             bytes_per_token: vocab * size_of::<f64>(),
             row_invariant: true,
+            hidden: Some(HiddenStates { layers: LAYERS, width: WIDTH }),
+            inputs: ModelInputs::Tokens,
             note: None,
             projection_weights: 0,
         };
@@ -230,21 +241,21 @@ impl Toy {
         })
     }
 
-    fn run(&self, cache: &mut ToyCache, step: &Step) -> Result<Vec<Logits>, Error> {
+    fn run(&self, cache: &mut ToyCache, step: &Step) -> Result<Computed, Error> {
         for feed in &step.feed {
             cache.put(feed.slot, Some(feed.token));
         }
-        let rows = step.rows.iter().map(|&row| {
-            let feed = &step.feed[row];
-            let seen = (0..feed.prefix).chain(feed.ancestors.iter().copied());
-            let last = seen.rev().take(self.order).map(|slot| cache.get(slot));
-            let mut tail = last
-                .collect::<Option<Vec<_>>>()
-                .ok_or_else(|| Error::engine("the toy's cache has a row that was never written"))?;
-            tail.reverse();
-            Ok(Logits::F64(self.logits(&tail)?.to_vec()))
-        });
-        rows.collect()
+        let mut computed = Computed::default();
+        for &row in &step.rows {
+            let tail = cache.last(&step.feed[row], self.order)?;
+            computed.logits.push(Logits::F64(self.logits(&tail)?.to_vec()));
+        }
+        for feed in step.feed.iter().filter(|_| !step.taps.is_empty()) {
+            let text = cache.last(feed, usize::MAX)?;
+            let states = step.taps.iter().flat_map(|&tap| state(tap, feed.position, &text));
+            computed.states.extend(states);
+        }
+        Ok(computed)
     }
 }
 
@@ -272,6 +283,16 @@ struct ToyCache {
 impl ToyCache {
     fn get(&self, slot: usize) -> Option<Token> {
         self.rows.get(slot).copied().flatten()
+    }
+
+    /// The last tokens, at most `most`, that a token sees, itself included.
+    fn last(&self, feed: &Feed, most: usize) -> Result<Vec<Token>, Error> {
+        let last = feed.seen().rev().take(most).map(|slot| self.get(slot));
+        let mut tail = last
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| Error::engine("the toy's cache has a row that was never written"))?;
+        tail.reverse();
+        Ok(tail)
     }
 
     fn put(&mut self, slot: usize, row: Option<Token>) {

@@ -181,7 +181,8 @@ impl<'a> Walk<'_, 'a> {
         let begun = self.clock.now();
         let proposal = generation.propose(&mut *chance, self.clock)?;
         let drafted = self.clock.now();
-        let evaluation = evaluate_one(self.target, generation.work(&proposal))?;
+        let evaluation =
+            evaluate_one(self.target, generation.work(&mut generation.session(), &proposal))?;
         self.clock.forward(Who::Target, evaluation.computed);
         // A virtual clock advances in passes only: everything else takes no time.
         let target = self.clock.now() - drafted;

@@ -46,7 +46,7 @@ impl<'a> Asking<'a> {
     ) -> Asking<'a> {
         let mut method = spec.build_with(tools).unwrap();
         let clock = VirtualClock::new(VirtualCosts::default());
-        method.drafter.prefill(prompt, &clock).unwrap();
+        method.drafter.prefill(&PassDesk::new(prompt, None), &clock).unwrap();
         Asking { method, clock, vocab, prompt_len: prompt.len(), passes: 0, took: Duration::ZERO }
     }
 
@@ -57,7 +57,7 @@ impl<'a> Asking<'a> {
         limit: usize,
         chance: &mut dyn Chance,
     ) -> Draft {
-        let desk = PassDesk::new(context);
+        let desk = PassDesk::new(context, None);
         let sizes = (self.prompt_len, self.vocab);
         let round = Round::new(&desk, sizes, &mut *self.method.length, chance);
         let mut round = Round { limit, ..round };

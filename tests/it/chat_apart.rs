@@ -11,7 +11,7 @@ use specdec::core::distribution::Token;
 use specdec::model::{ChatMessage, Codec, Conversation};
 
 use crate::fixtures::seeded;
-use crate::ggml_support::{CONTROL, NORMAL, USER_DEFINED, add, ids};
+use crate::ggml::support::{CONTROL, NORMAL, USER_DEFINED, add, ids};
 
 /// Templates that trim, cut, wrap, test and rewrite what they are given.
 const TEMPLATES: &[&str] = &[

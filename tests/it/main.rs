@@ -36,6 +36,7 @@ mod external_aimed;
 mod external_sampled;
 mod external_support;
 mod fixtures;
+mod heads;
 #[cfg(feature = "engine")]
 mod kernel_support;
 mod lanes;
@@ -93,13 +94,7 @@ mod damage_support;
 #[cfg(feature = "peers")]
 mod damaged_checkpoints;
 #[cfg(feature = "engine")]
-mod ggml_byte_level;
-#[cfg(feature = "engine")]
-mod ggml_hostile;
-#[cfg(feature = "engine")]
-mod ggml_sentence_piece;
-#[cfg(feature = "engine")]
-mod ggml_support;
+mod ggml;
 #[cfg(feature = "engine")]
 mod gguf_blocks;
 #[cfg(feature = "engine")]

@@ -111,9 +111,7 @@ impl Replay<'_> {
         let mut generation = Generation::new(*target, method, &prompt_tokens, stop, None)?;
         let mut chance = Seeded::new(Request { seed: plan.seed, prompt: &prompt.id, repeat });
         let (passes, mut steps) = (Passes::default(), Vec::new());
-        if let Some(work) = generation.prefill(&passes)? {
-            passes.forward(Who::Target, evaluate_one(*target, work)?.computed);
-        }
+        generation.prefill(*target, &passes)?;
         // A prefill is timed on its own, once for all generations of the block.
         let one = |(who, rows)| look_ns(0) + pass_ns(who, rows);
         let prefill = passes.take().into_iter().map(one).sum::<u64>();
@@ -122,7 +120,8 @@ impl Replay<'_> {
             chance.begin_round(round);
             let context = generation.tokens().to_vec();
             let proposal = generation.propose(&mut chance, &passes)?;
-            let evaluation = evaluate_one(*target, generation.work(&proposal))?;
+            let evaluation =
+                evaluate_one(*target, generation.work(&mut generation.session(), &proposal))?;
             let target_rows = evaluation.computed;
             let evaluated = generation.evaluated(&proposal, evaluation)?;
             let verdict = generation.verify(&proposal, &evaluated, &mut chance);

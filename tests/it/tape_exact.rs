@@ -150,7 +150,7 @@ impl Case {
         if self.drafter != "model" || self.length.is_some() {
             let method = self.method((target, draft));
             let tokens = (self.pair.vocab, &*target.info().eos);
-            let starts = draft_starts(method, tokens, sequence, self.k).unwrap();
+            let starts = draft_starts(method, None, tokens, sequence, self.k).unwrap();
             return TapeScore { starts: Some(starts), ..nothing };
         }
         let temperature = self.draft_temperature.unwrap_or(self.sampling.temperature);

@@ -19,7 +19,7 @@ use specdec::model::{
 };
 use specdec::proof::{Gap, enumerate, target_distribution};
 
-use crate::ggml_support::{CONTROL, NORMAL, add, codec};
+use crate::ggml::support::{CONTROL, NORMAL, add, codec};
 use crate::hub_support::draft_files;
 use crate::vocabularies::{Mute, read};
 

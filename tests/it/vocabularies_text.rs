@@ -14,7 +14,7 @@ use specdec::method::draft::DRAFTERS;
 use specdec::model::{Codec, LanguageModel, Loaded, Role, Spelling, TranslatedModel, Vocabulary};
 use specdec::{MethodSpec, Pair, SamplingParams};
 
-use crate::ggml_support::{BYTE, CONTROL, NORMAL, add, codec};
+use crate::ggml::support::{BYTE, CONTROL, NORMAL, add, codec};
 use crate::hub_support::{draft_files, draft_folder};
 use crate::vocabularies::{Mute, read};
 

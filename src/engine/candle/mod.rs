@@ -162,7 +162,7 @@ impl LanguageModel for CandleModel {
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
-        Session::evaluate_each(work, |cache, step| self.run(cache, step))
+        Session::evaluate_each(work, |cache, step| Ok(self.run(cache, step)?.into()))
     }
 
     fn threads(&self, _rows: usize) -> usize {

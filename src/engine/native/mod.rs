@@ -41,10 +41,12 @@ use super::decoder::{Config, Tensors, masked};
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::lanes::IsaKind;
-use crate::core::sampling::{ForEachRow, Logits};
+use crate::core::sampling::ForEachRow;
 use crate::core::tree::MAX_NODES;
 use crate::engine::pool::Pool;
-use crate::model::{Evaluation, Feed, LanguageModel, ModelInfo, Session, Step, Work};
+use crate::model::{
+    Computed, Evaluation, Feed, LanguageModel, ModelInfo, Session, Step, Tap, Work,
+};
 
 /// Maximum number of rows computed at once: a longer prompt is processed in pieces.
 const CHUNK: usize = 256;
@@ -118,7 +120,7 @@ impl Native {
             let start = Instant::now();
             cache.reserve(TRIED_CONTEXT + rows);
             let tokens = feed.iter().map(|feed| PassToken { feed, cache }).collect::<Vec<_>>();
-            self.pass(space, &tokens, &wanted, threads);
+            self.pass(space, &tokens, (&wanted, &[]), threads);
             start.elapsed()
         });
         times.skip(1).min().unwrap_or_default()
@@ -129,12 +131,13 @@ impl Native {
         NativeCache::new(layers.len(), (*kv_heads, *head_dim), self.info.cache_dtype)
     }
 
-    /// Computes the steps of some sequences and returns the wanted rows of each.
-    fn run(&self, sequences: &mut [(&mut NativeCache, &Step)]) -> Vec<Vec<Logits>> {
+    /// Computes the steps of some sequences.
+    fn run(&self, sequences: &mut [(&mut NativeCache, &Step)]) -> Vec<Computed> {
         let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut found = sequences.iter().map(|(_, step)| Vec::with_capacity(step.rows.len()));
-        let mut found = found.by_ref().collect::<Vec<_>>();
+        let mut found = Vec::with_capacity(sequences.len());
+        found.resize_with(sequences.len(), Computed::default);
         let lengths = sequences.iter().map(|(_, step)| step.feed.len()).collect::<Vec<_>>();
+        let taps = all_taps(sequences.iter().map(|(_, step)| &*step.taps));
         for parts in passes(&lengths, CHUNK) {
             let (mut first, mut wanted, mut whose) = (0, Vec::new(), Vec::new());
             for PassRows { sequence, rows } in &parts {
@@ -148,39 +151,71 @@ impl Native {
                 }
                 first += rows.len();
             }
-            let tokens = parts.into_iter().flat_map(|PassRows { sequence, rows }| {
-                let (cache, step) = &sequences[sequence];
-                step.feed[rows].iter().map(|feed| PassToken { feed, cache })
+            let tokens = parts.iter().flat_map(|PassRows { sequence, rows }| {
+                let (cache, step) = &sequences[*sequence];
+                step.feed[rows.clone()].iter().map(|feed| PassToken { feed, cache })
             });
             let tokens = tokens.collect::<Vec<_>>();
-            self.pass(&mut space, &tokens, &wanted, self.teams.threads(tokens.len()));
+            let threads = self.teams.threads(tokens.len());
+            self.pass(&mut space, &tokens, (&wanted, &taps), threads);
             let logits = space.logits.get_mut().chunks_exact(self.info.vocab);
             for (row, sequence) in logits.zip(whose) {
-                found[sequence].push(masked(row.to_vec(), &self.unused));
+                found[sequence].logits.push(masked(row.to_vec(), &self.unused));
+            }
+            if !taps.is_empty() {
+                let whose =
+                    parts.into_iter().flat_map(|part| part.rows.map(move |_| part.sequence));
+                for (row, sequence) in whose.enumerate() {
+                    for tap in &sequences[sequence].1.taps {
+                        let state = self.state(&mut space, (&taps, *tap), (row, first));
+                        found[sequence].states.extend_from_slice(state);
+                    }
+                }
             }
         }
         found
     }
 
+    /// The hidden state at a tap, of row `row` of the `rows` that a pass with `taps` computed.
+    fn state<'s>(
+        &self,
+        space: &'s mut Workspace,
+        (taps, tap): (&[Tap], Tap),
+        (row, rows): (usize, usize),
+    ) -> &'s [f32] {
+        let (place, width) = (taps.partition_point(|&other| other < tap), self.config.hidden);
+        let at = (place * rows + row) * width;
+        &space.taps.get_mut()[at..at + width]
+    }
+
     /// Computes the tokens of some sequences, whose caches have room for them, on the first
-    /// `threads` threads; the logits of the rows `wanted` are then in the workspace.
+    /// `threads` threads; the logits of the rows `wanted`, and the hidden states of all rows at
+    /// `taps`, are then in the workspace.
     fn pass(
         &self,
         space: &mut Workspace,
         tokens: &[PassToken<'_>],
-        wanted: &[usize],
+        (wanted, taps): (&[usize], &[Tap]),
         threads: usize,
     ) {
         let positions = tokens.iter().map(|row| row.feed.position).collect::<Vec<_>>();
         let (rows, logits) = (positions.len(), wanted.len() * self.info.vocab);
-        space.reserve((&self.config, &self.weights), rows, logits);
+        space.reserve((&self.config, &self.weights), (rows, taps.len()), logits);
         for (row, token) in space.x.get_mut().chunks_exact_mut(self.config.hidden).zip(tokens) {
             self.weights.embed(token.feed.token as usize, row);
         }
         space.rotate(&self.weights.rotations, &positions);
-        let pass = pass::Pass { model: self, space, tokens, rows, wanted };
+        let pass = pass::Pass { model: self, space, tokens, rows, wanted, taps };
         self.pool.run_on(threads, &|worker| pass.run(worker));
     }
+}
+
+/// All of these taps, ascending, each once.
+fn all_taps<'t>(taps: impl Iterator<Item = &'t [Tap]>) -> Vec<Tap> {
+    let mut all = taps.flatten().copied().collect::<Vec<_>>();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 impl LanguageModel for Native {

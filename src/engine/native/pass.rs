@@ -17,6 +17,7 @@ use super::workspace::Workspace;
 use crate::core::lanes::LANES;
 use crate::engine::decoder::HeadNorms;
 use crate::engine::pool::{Away, Shared, Worker};
+use crate::model::Tap;
 
 /// What a pass works on.
 #[derive(Clone, Copy)]
@@ -29,6 +30,8 @@ pub(super) struct Pass<'a> {
     pub rows: usize,
     /// The rows whose logits are wanted.
     pub wanted: &'a [usize],
+    /// The hidden states to be copied of all rows.
+    pub taps: &'a [Tap],
 }
 
 /// One thread's part in a pass.
@@ -71,17 +74,21 @@ impl<'a> Pass<'a> {
 
 impl Hand<'_, '_> {
     fn run(&mut self) -> Result<(), Away> {
-        let Pass { model, space, rows, wanted, .. } = self.pass;
+        let Pass { model, space, rows, wanted, taps, .. } = self.pass;
+        let layers = model.weights.layers.len();
+        // Without these, the output of the last layer is not needed.
+        let ends = [Tap::After(layers), Tap::Normed];
+        let needed = !wanted.is_empty() || taps.iter().any(|tap| ends.contains(tap));
+        self.tap(Tap::After(0))?;
         for (number, layer) in model.weights.layers.iter().enumerate() {
             let [before_attention, after_attention, before_mlp, after_mlp] =
                 layer.norms.each_ref().map(Option::as_deref);
             self.pack(&space.x, before_attention, &layer.qkv, rows, |row| row)?;
             self.store(&layer.qkv, rows, &space.qkv, model.config.qkv_width())?;
             self.norm_heads_together(layer)?;
-            let last = number + 1 == model.weights.layers.len();
-            self.attend(number, last && wanted.is_empty())?;
-            if last && wanted.is_empty() {
-                // The output of the last layer is not needed.
+            let only_store = number + 1 == layers && !needed;
+            self.attend(number, only_store)?;
+            if only_store {
                 return Ok(());
             }
             self.pack(&space.mixed, None, &layer.output, rows, |row| row)?;
@@ -90,8 +97,28 @@ impl Hand<'_, '_> {
             self.gate(&layer.gate_up, rows)?;
             self.pack(&space.inner, None, &layer.down, rows, |row| row)?;
             self.add(&layer.down, after_mlp)?;
+            self.tap(Tap::After(number + 1))?;
         }
+        self.tap(Tap::Normed)?;
         self.head()
+    }
+
+    /// Copies the hidden states of all rows, if they are to be copied here.
+    fn tap(&mut self, tap: Tap) -> Result<(), Away> {
+        let Pass { model, space, rows, taps, .. } = self.pass;
+        let Some(place) = taps.iter().position(|&wanted| wanted == tap) else { return Ok(()) };
+        let (width, eps) = (model.config.hidden, model.config.norm_eps);
+        self.worker.share(rows, |row| {
+            let to = (place * rows + row) * width;
+            // SAFETY: no thread writes to hidden states in this step, and each row is one piece.
+            let (x, to) = unsafe {
+                (space.x.read(row * width..(row + 1) * width), space.taps.write(to..to + width))
+            };
+            to.copy_from_slice(x);
+            if tap == Tap::Normed {
+                model.isa.run(Normed { x: to, weights: &model.weights.norm, eps });
+            }
+        })
     }
 
     /// Computes the logits of the wanted rows.

@@ -29,6 +29,8 @@ pub(super) struct Workspace {
     pub branch: Shared<f32>,
     /// Logits of the wanted rows.
     pub logits: Shared<f32>,
+    /// Hidden states of all rows, one tap after the other.
+    pub taps: Shared<f32>,
     /// How far each row is rotated, for each rotary embedding.
     pub angles: Vec<RowAngles>,
     /// Working memory of each thread.
@@ -42,15 +44,18 @@ impl Workspace {
         Self { scratch, ..Self::default() }
     }
 
-    /// Makes room for `rows` rows and `logits` logits.
+    /// Makes room for `rows` rows with `taps` hidden states each, and for `logits` logits.
     pub(super) fn reserve(
         &mut self,
         (config, weights): (&Config, &ModelWeights),
-        rows: usize,
+        (rows, taps): (usize, usize),
         logits: usize,
     ) {
         if logits > self.logits.len() {
             self.logits = Shared::new(logits, 0.0);
+        }
+        if rows * taps * config.hidden > self.taps.len() {
+            self.taps = Shared::new(rows * taps * config.hidden, 0.0);
         }
         if rows <= self.rows {
             return;

@@ -5,6 +5,7 @@
 //! with the same bits on a row-invariant engine. Nothing is accepted or rejected, so drafts change
 //! only the number of passes.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::core::chance::Chance;
@@ -60,7 +61,7 @@ pub(super) struct Passes<'a> {
 /// The session and the drafter of a beam.
 #[derive(Debug)]
 struct Slot<'a> {
-    session: Session,
+    session: Rc<RefCell<Session>>,
     drafter: Box<dyn Drafter<'a> + 'a>,
     length: Box<dyn DraftLength>,
 }
@@ -87,19 +88,22 @@ impl<'a> Passes<'a> {
     ) -> Result<Self, Error> {
         let expected = room_for(prompt.len(), most - prompt.len());
         method.drafter.expect(expected)?;
-        method.drafter.prefill(prompt, clock)?;
         let mut session = target.session()?;
+        session.keep(method.drafter.taps(), target.info())?;
         let head = &prompt[..prompt.len() - 1];
         if !head.is_empty() {
             let draft = &Draft::empty(target.info().vocab);
             let work = Work { session: &mut session, context: head, draft, want: Want::Nothing };
             clock.forward(Who::Target, evaluate_one(target, work)?.computed);
         }
+        let session = Rc::new(RefCell::new(session));
+        let desk = PassDesk::new(prompt, Some(Rc::clone(&session)));
+        method.drafter.prefill(&desk, clock)?;
         let mut first = Slot { session, drafter: method.drafter, length: method.length };
         let others = (1..beams).map(|_| first.share()).collect::<Result<Vec<_>, _>>()?;
         let mut slots = std::iter::once(first).chain(others).collect::<Vec<_>>();
         for slot in &mut slots {
-            slot.session.expect(expected)?;
+            slot.session.borrow_mut().expect(expected)?;
         }
         let prompt_len = prompt.len();
         Ok(Self { target, slots, prompt_len, most, target_forwards: 0, draft_forwards: 0 })
@@ -116,7 +120,7 @@ impl<'a> Passes<'a> {
             .slots
             .get_disjoint_mut([from, to])
             .map_err(|_| Error::engine("a beam cannot take its own slot"))?;
-        to.session.copy_from(&mut from.session)
+        to.session.borrow_mut().copy_from(&mut from.session.borrow_mut())
     }
 
     /// Computes the wanted rows and the rows of drafts after them.
@@ -134,9 +138,11 @@ impl<'a> Passes<'a> {
             drafts.push(self.draft(beam, chance, clock)?);
         }
         let mut places = wanted.iter().map(|beam| beam.slot).peekable();
-        let own = self.slots.iter_mut().enumerate().filter(|(i, _)| places.next_if_eq(i).is_some());
-        let works = own.zip(wanted.iter()).zip(&drafts).map(|(((_, slot), beam), draft)| Work {
-            session: &mut slot.session,
+        let own = self.slots.iter().enumerate().filter(|(i, _)| places.next_if_eq(i).is_some());
+        let mut sessions = own.map(|(_, slot)| slot.session.borrow_mut()).collect::<Vec<_>>();
+        let each = sessions.iter_mut().zip(wanted.iter()).zip(&drafts);
+        let works = each.map(|((session, beam), draft)| Work {
+            session,
             context: &beam.context,
             draft,
             want: Want::All,
@@ -161,7 +167,7 @@ impl<'a> Passes<'a> {
         // The row after the last token of a completion of maximum length is not needed.
         let room = self.most.saturating_sub(beam.context.len() + 1);
         let sizes = (self.prompt_len, self.target.info().vocab);
-        let desk = PassDesk::new(&beam.context);
+        let desk = PassDesk::new(&beam.context, Some(Rc::clone(&slot.session)));
         // What beams do with an end token is decided from the target's rows.
         let mut round = Round::new(&desk, sizes, &mut *slot.length, chance);
         round.limit = room.min(round.limit);
@@ -175,7 +181,7 @@ impl Slot<'_> {
     /// Another slot that shares the computed prompt.
     fn share(&mut self) -> Result<Self, Error> {
         Ok(Self {
-            session: self.session.share(usize::MAX)?,
+            session: Rc::new(RefCell::new(self.session.borrow_mut().share(usize::MAX)?)),
             drafter: self.drafter.try_clone()?,
             length: self.length.clone(),
         })

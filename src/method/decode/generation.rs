@@ -1,5 +1,6 @@
 //! The state machine of one generation.
 
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use super::steps::{Evaluated, Outcome, Proposal};
 use super::stop::{StopReason, StopRules, room_for};
 use super::text::TextStream;
 use crate::core::chance::Chance;
-use crate::core::clock::Clock;
+use crate::core::clock::{Clock, Who};
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::round::{RoundTimes, Verdict};
@@ -16,7 +17,9 @@ use crate::core::tree::{Draft, Row};
 use crate::method::draft::{Drafter, Drafting, PassDesk, Round};
 use crate::method::length::{BatchView, DraftLength, SequencePast};
 use crate::method::verify::Verifier;
-use crate::model::{Codec, Evaluation, LanguageModel, ModelInfo, Session, Want, Work};
+use crate::model::{
+    Codec, Evaluation, LanguageModel, ModelInfo, Session, Want, Work, evaluate_one,
+};
 
 /// The error message for logits that are NaN or infinite begins with this.
 pub(crate) const NO_DISTRIBUTION: &str = "the target's logits do not define a distribution";
@@ -39,7 +42,8 @@ pub struct Method<'a> {
 #[derive(Debug)]
 pub struct Generation<'a> {
     method: Method<'a>,
-    session: Session,
+    /// Shared with the drafts of a round, since heads read hidden states of it.
+    session: Rc<RefCell<Session>>,
     prompt_len: usize,
     context_length: usize,
     vocab: usize,
@@ -94,11 +98,12 @@ impl<'a> Generation<'a> {
         let mut session = target.session()?;
         let tokens = room_for(prompt.len(), stop.max_tokens);
         session.expect(tokens)?;
+        session.keep(method.drafter.taps(), info)?;
         method.drafter.expect(tokens)?;
         method.sampler = method.sampler.on(target.for_each_row());
         Ok(Self {
             method,
-            session,
+            session: Rc::new(RefCell::new(session)),
             prompt_len: prompt.len(),
             context_length: info.context_length,
             vocab: info.vocab,
@@ -114,7 +119,7 @@ impl<'a> Generation<'a> {
     /// tokens of another generation.
     fn common_with(&self, other: &Self) -> usize {
         let head = &self.tokens[..self.prompt_len - 1];
-        head.iter().zip(other.session.context()).take_while(|(own, held)| own == held).count()
+        other.session.borrow().holds(head)
     }
 
     /// Shares the cache rows of the generation of the same target that has the longest common
@@ -131,8 +136,10 @@ impl<'a> Generation<'a> {
     {
         let others = others.map(|other| (self.common_with(other), other));
         if let Some((common @ 1.., other)) = others.max_by_key(|(common, _)| *common) {
-            self.session = other.session.share(common)?;
-            self.session.expect(room_for(self.prompt_len, self.stop.max_tokens))?;
+            let mut session = other.session.borrow_mut().share(common)?;
+            session.expect(room_for(self.prompt_len, self.stop.max_tokens))?;
+            session.keep_as(&self.session.borrow());
+            self.session = Rc::new(RefCell::new(session));
         }
         Ok(())
     }
@@ -163,21 +170,21 @@ impl<'a> Generation<'a> {
         &*self.method.verifier
     }
 
-    /// Lets the drafter process the prompt and returns the target's part of the
-    /// prefill: all prompt tokens but the last, so that plain decoding takes N passes
-    /// for N tokens. `None` for a prompt of one token.
+    /// Lets the target process the prompt without its last token, so that plain decoding takes N
+    /// passes for N tokens, and then the drafter.
     ///
     /// # Errors
-    /// If the drafter's model fails.
-    pub fn prefill(&mut self, clock: &dyn Clock) -> Result<Option<Work<'_>>, Error> {
-        self.method.drafter.prefill(&self.tokens, clock)?;
+    /// If a model fails.
+    pub fn prefill(&mut self, target: &dyn LanguageModel, clock: &dyn Clock) -> Result<(), Error> {
         let head = &self.tokens[..self.tokens.len() - 1];
-        Ok((!head.is_empty()).then_some(Work {
-            session: &mut self.session,
-            context: head,
-            draft: const { &Draft::empty(0) },
-            want: Want::Nothing,
-        }))
+        if !head.is_empty() {
+            let session = &mut *self.session.borrow_mut();
+            let draft = const { &Draft::empty(0) };
+            let work = Work { session, context: head, draft, want: Want::Nothing };
+            clock.forward(Who::Target, evaluate_one(target, work)?.computed);
+        }
+        let desk = PassDesk::new(&self.tokens, Some(Rc::clone(&self.session)));
+        self.method.drafter.prefill(&desk, clock)
     }
 
     /// Checks the conditions that end a generation between rounds.
@@ -226,7 +233,7 @@ impl<'a> Generation<'a> {
         let room = self.past().room;
         let Method { drafter, length, verifier, .. } = &mut self.method;
         length.begin(batch);
-        let desk = PassDesk::new(&self.tokens);
+        let desk = PassDesk::new(&self.tokens, Some(Rc::clone(&self.session)));
         let (own, sizes) = (Rc::clone(&desk), (self.prompt_len, self.vocab));
         let (ends, coupling) = (&self.stop.eos, verifier.coupling());
         let draft = Box::pin(async move {
@@ -240,14 +247,14 @@ impl<'a> Generation<'a> {
         Drafting::new(&desk, draft)
     }
 
-    /// The work of the target: every row of the draft.
-    pub fn work<'w>(&'w mut self, proposal: &'w Proposal) -> Work<'w> {
-        Work {
-            session: &mut self.session,
-            context: &self.tokens,
-            draft: &proposal.draft,
-            want: Want::All,
-        }
+    /// The target's sequence.
+    pub fn session(&self) -> RefMut<'_, Session> {
+        self.session.borrow_mut()
+    }
+
+    /// The work of the target in its sequence: every row of the draft.
+    pub fn work<'w>(&'w self, session: &'w mut Session, proposal: &'w Proposal) -> Work<'w> {
+        Work { session, context: &self.tokens, draft: &proposal.draft, want: Want::All }
     }
 
     /// Turns the target's rows into distributions.
@@ -349,8 +356,10 @@ impl<'a> Generation<'a> {
     /// # Errors
     /// If a session cannot be brought to the committed tokens.
     pub fn state_key(&mut self) -> Result<Vec<u8>, Error> {
-        self.session.rewind(&self.tokens)?;
-        let mut key = self.session.state_key();
+        let mut session = self.session.borrow_mut();
+        session.rewind(&self.tokens)?;
+        let mut key = session.state_key();
+        drop(session);
         for token in &self.tokens {
             key.extend(token.to_le_bytes());
         }
@@ -372,7 +381,7 @@ impl<'a> Generation<'a> {
                 verifier: Rc::clone(&self.method.verifier),
                 sampler: self.method.sampler.clone(),
             },
-            session: self.session.try_clone()?,
+            session: Rc::new(RefCell::new(self.session.borrow().try_clone()?)),
             prompt_len: self.prompt_len,
             context_length: self.context_length,
             vocab: self.vocab,

@@ -31,11 +31,11 @@ pub use text::TextStream;
 use std::time::Duration;
 
 use crate::core::chance::Chance;
-use crate::core::clock::{Clock, Who};
+use crate::core::clock::Clock;
 use crate::core::error::Error;
 use crate::core::round::RoundEvent;
 pub use crate::method::draft::PLAIN;
-use crate::model::{LanguageModel, evaluate_one};
+use crate::model::LanguageModel;
 
 /// Receives the events of a generation. All methods do nothing by default; the time
 /// spent in them does not count as decoding.
@@ -124,9 +124,6 @@ pub fn prefill(
     clock: &dyn Clock,
 ) -> Result<Totals, Error> {
     let start = clock.now();
-    if let Some(work) = generation.prefill(clock)? {
-        let computed = evaluate_one(target, work)?.computed;
-        clock.forward(Who::Target, computed);
-    }
+    generation.prefill(target, clock)?;
     Ok(Totals { prefill: clock.now() - start, ..Totals::default() })
 }

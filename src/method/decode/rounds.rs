@@ -88,9 +88,14 @@ fn evaluate(
     target: &dyn LanguageModel,
     clock: &dyn Clock,
 ) -> Vec<Evaluation> {
-    let work = live(sequences).map(|one| one.generation.work(&one.proposal));
-    let made = target.evaluate(&mut work.collect::<Vec<_>>()).unwrap_or_else(|error| {
-        for one in live(sequences) {
+    let live = live(sequences).collect::<Vec<_>>();
+    let mut sessions = live.iter().map(|one| one.generation.session()).collect::<Vec<_>>();
+    let each = live.iter().zip(&mut sessions);
+    let work = each.map(|(one, session)| one.generation.work(session, &one.proposal));
+    let made = target.evaluate(&mut work.collect::<Vec<_>>());
+    drop(sessions);
+    let made = made.unwrap_or_else(|error| {
+        for one in live {
             one.end = Some(Err(error.clone()));
         }
         Vec::new()

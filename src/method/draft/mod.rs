@@ -13,6 +13,7 @@ mod ngram_lm;
 mod none;
 mod oracle;
 mod passes;
+mod predict;
 mod prompt_lookup;
 mod reader;
 mod suffix_automaton;
@@ -43,7 +44,7 @@ use crate::core::round::RoundEvent;
 use crate::core::sampling::{MOST_TOP_K, Sampler, SamplingParams};
 use crate::core::tree::{Draft, DraftShape, NodeId, Siblings};
 use crate::method::length::DraftLength;
-use crate::model::LanguageModel;
+use crate::model::{LanguageModel, Tap};
 
 use reader::{Prediction, Reader};
 
@@ -63,13 +64,18 @@ pub trait Drafter<'a>: std::fmt::Debug {
         self.reader().map_or(Ok(()), |reader| reader.expect(tokens))
     }
 
-    /// Processes the prompt before the first round. Its time counts as prefill, not as
-    /// decoding.
+    /// The hidden states of the target that it reads.
+    fn taps(&mut self) -> &'a [Tap] {
+        self.reader().map_or(&[], |reader| reader.taps())
+    }
+
+    /// Processes the prompt, which is the context of the desk, before the first round and after
+    /// the target. Its time counts as prefill, not as decoding.
     ///
     /// # Errors
     /// If the drafter's model fails.
-    fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
-        self.reader().map_or(Ok(()), |reader| reader.prefill(prompt, clock))
+    fn prefill(&mut self, desk: &PassDesk<'a, '_>, clock: &dyn Clock) -> Result<(), Error> {
+        self.reader().map_or(Ok(()), |reader| reader.prefill(desk, clock))
     }
 
     /// Proposes a draft for the round.

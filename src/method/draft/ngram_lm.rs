@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
+use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, PassDesk, Pausing, Round};
 use crate::core::clock::Clock;
 use crate::core::distribution::{Dist, Token};
 use crate::core::error::Error;
@@ -121,8 +121,8 @@ impl NgramLm {
 }
 
 impl<'a> Drafter<'a> for NgramLm {
-    fn prefill(&mut self, prompt: &[Token], _clock: &dyn Clock) -> Result<(), Error> {
-        self.learn(prompt);
+    fn prefill(&mut self, desk: &PassDesk<'a, '_>, _clock: &dyn Clock) -> Result<(), Error> {
+        self.learn(desk.context());
         Ok(())
     }
 

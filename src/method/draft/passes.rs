@@ -1,7 +1,7 @@
 //! A draft as a computation that pauses when it needs a model's pass, so that several sequences can
 //! share passes.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::future::{self, Future};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -42,6 +42,7 @@ pub fn at_once<T>(
 #[derive(Debug)]
 pub struct PassDesk<'a, 'c> {
     context: &'c [Token],
+    target: Option<Rc<RefCell<Session>>>,
     wanted: RefCell<Option<DraftPass<'a>>>,
     made: RefCell<Option<Result<DraftPass<'a>, Error>>>,
 }
@@ -53,6 +54,8 @@ pub(super) struct DraftPass<'a> {
     pub(super) session: Rc<RefCell<Session>>,
     /// The draft so far, which the drafter lends to the pass.
     pub(super) draft: Draft,
+    /// Number of tokens at the beginning of the context that have no row.
+    pub(super) skipped: usize,
     /// The requested rows.
     pub(super) rows: Vec<Row>,
     /// Empty until the pass has been made.
@@ -60,9 +63,19 @@ pub(super) struct DraftPass<'a> {
 }
 
 impl<'a, 'c> PassDesk<'a, 'c> {
-    /// A desk for the drafts after these tokens.
-    pub fn new(context: &'c [Token]) -> Rc<Self> {
-        Rc::new(Self { context, wanted: RefCell::default(), made: RefCell::default() })
+    /// A desk for the drafts after these tokens; `target` is the sequence of the target, which has
+    /// computed all of them but the last. Only heads read it.
+    pub fn new(context: &'c [Token], target: Option<Rc<RefCell<Session>>>) -> Rc<Self> {
+        Rc::new(Self { context, target, wanted: RefCell::default(), made: RefCell::default() })
+    }
+
+    /// The target's sequence.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(super) fn target(&self) -> Result<RefMut<'_, Session>, Error> {
+        let session = self.target.as_ref().map(|target| target.borrow_mut());
+        session.ok_or_else(|| Error::setting("a head drafts only where the target runs, too"))
     }
 
     /// The sequence's committed tokens.
@@ -160,7 +173,8 @@ fn evaluate(requested: &[Requested<'_, '_>]) -> Result<Vec<Evaluation>, Error> {
     let mut work = Vec::with_capacity(requested.len());
     for (session, Requested { desk, pass }) in sessions.iter_mut().zip(requested) {
         let want = Want::Rows(&pass.rows);
-        work.push(Work { session, context: desk.context, draft: &pass.draft, want });
+        let context = &desk.context[pass.skipped..];
+        work.push(Work { session, context, draft: &pass.draft, want });
     }
     model.evaluate(&mut work)
 }

@@ -1,24 +1,22 @@
-//! A draft model behind the interface that drafters use: it returns processed distributions and
+//! A predictor behind the interface that drafters use: it returns processed distributions and
 //! counts passes.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::Round;
 use super::passes::DraftPass;
+use super::predict::{Predictor, predictor};
+use super::{PassDesk, Round};
 use crate::core::clock::{Clock, Who};
 use crate::core::distribution::{Dist, Token};
 use crate::core::error::Error;
 use crate::core::sampling::{History, Logits, Sampler};
 use crate::core::tree::{Draft, Row};
-use crate::model::{Evaluation, LanguageModel, Session, Want, Work, evaluate_one};
+use crate::model::{Evaluation, LanguageModel, ModelInfo, Tap, Want, Work, evaluate_one};
 
-/// A draft model with its session and sampler. The session reconciles itself with the
-/// committed tokens, so no bookkeeping of accepted tokens is needed here.
+/// A predictor with its sampler.
 #[derive(Debug)]
 pub struct Reader<'a> {
-    model: &'a dyn LanguageModel,
-    session: Rc<RefCell<Session>>,
+    predictor: Box<dyn Predictor<'a> + 'a>,
     sampler: Sampler,
     /// For the beliefs of a greedy sampler: the same sampler at temperature 1 and without
     /// truncation.
@@ -52,8 +50,7 @@ impl<'a> Reader<'a> {
         let params = sampler.params().penalties();
         let plain = greedy.then(|| Sampler::new(params)).transpose();
         let plain = plain?;
-        let session = Rc::new(RefCell::new(model.session()?));
-        Ok(Self { session, model, sampler, plain, ranks: false })
+        Ok(Self { predictor: predictor(model)?, sampler, plain, ranks: false })
     }
 
     /// The same reader for a drafter that ranks tokens by belief.
@@ -61,31 +58,49 @@ impl<'a> Reader<'a> {
         Self { ranks: true, ..self }
     }
 
-    pub(super) fn expect(&mut self, tokens: usize) -> Result<(), Error> {
-        self.session.borrow_mut().expect(tokens)
+    /// The hidden states of the target that it reads.
+    pub(crate) fn taps(&self) -> &'a [Tap] {
+        self.predictor.taps()
     }
 
-    pub(super) fn prefill(&mut self, prompt: &[Token], clock: &dyn Clock) -> Result<(), Error> {
-        let Some((_, head)) = prompt.split_last().filter(|(_, head)| !head.is_empty()) else {
+    fn info(&self) -> &'a ModelInfo {
+        self.predictor.model().info()
+    }
+
+    pub(super) fn expect(&mut self, tokens: usize) -> Result<(), Error> {
+        self.predictor.session().borrow_mut().expect(tokens)
+    }
+
+    /// Processes the prompt, which is the context of the desk.
+    pub(super) fn prefill(
+        &mut self,
+        desk: &PassDesk<'a, '_>,
+        clock: &dyn Clock,
+    ) -> Result<(), Error> {
+        let (skipped, tokens) = (self.predictor.skipped(), desk.context().len() - 1);
+        let Some(head) = desk.context().get(skipped..tokens).filter(|head| !head.is_empty()) else {
             return Ok(());
         };
         // A prompt that does not fit is never drafted after.
-        if head.len() > self.model.info().context_length {
+        if head.len() > self.info().context_length {
             return Ok(());
         }
-        let draft = Draft::empty(self.model.info().vocab);
-        let session = &mut *self.session.borrow_mut();
+        self.predictor.prepare(desk, tokens)?;
+        let (draft, session) = (Draft::empty(self.info().vocab), self.predictor.session());
+        let session = &mut *session.borrow_mut();
         let work = Work { session, context: head, draft: &draft, want: Want::Nothing };
-        let computed = evaluate_one(self.model, work)?.computed;
+        let computed = evaluate_one(self.predictor.model(), work)?.computed;
         clock.forward(Who::Draft, computed);
         Ok(())
     }
 
-    /// Limits the depth of a draft to what the model's context has room for.
+    /// Limits the depth of a draft to what the model's context has room for. A context without rows
+    /// is not drafted after.
     pub(super) fn limit(&self, round: &mut Round<'a, '_>) {
-        let room = (self.model.info().context_length + 1).saturating_sub(round.context.len());
+        let rows = round.context.len().saturating_sub(self.predictor.skipped());
+        let room = (self.info().context_length + 1).saturating_sub(rows);
         round.full = room == 0 && round.limit > 0;
-        round.limit = round.limit.min(room);
+        round.limit = if rows == 0 { 0 } else { round.limit.min(room) };
     }
 
     /// The model's predictions at these rows, from one pass, to which the draft is lent.
@@ -95,9 +110,11 @@ impl<'a> Reader<'a> {
         draft: &mut Draft,
         rows: Vec<Row>,
     ) -> Result<Vec<Prediction>, Error> {
+        self.predictor.prepare(round.desk, round.context.len())?;
         let pass = round.desk.pass(DraftPass {
-            model: self.model,
-            session: Rc::clone(&self.session),
+            model: self.predictor.model(),
+            session: self.predictor.session(),
+            skipped: self.predictor.skipped(),
             draft: std::mem::take(draft),
             rows,
             found: Evaluation::default(),
@@ -128,19 +145,19 @@ impl<'a> Reader<'a> {
         logits: &Logits,
         history: History<'_>,
     ) -> Result<Rc<Dist>, Error> {
-        let fault = Error::distribution(format!("draft model {}", self.model.info().name));
+        let fault = Error::distribution(format!("draft model {}", self.info().name));
         sampler.distribution(logits, history).map(Rc::new).map_err(fault)
     }
 
     pub(super) fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
-        let session = &mut *self.session.borrow_mut();
-        session.rewind(context)?;
+        let session = self.predictor.session();
+        let session = &mut *session.borrow_mut();
+        session.rewind(context.get(self.predictor.skipped()..).unwrap_or_default())?;
         Ok(session.state_key())
     }
 
     pub(super) fn try_clone(&self) -> Result<Self, Error> {
-        let session = Rc::new(RefCell::new(self.session.borrow().try_clone()?));
         let (sampler, plain) = (self.sampler.clone(), self.plain.clone());
-        Ok(Self { model: self.model, session, sampler, plain, ranks: self.ranks })
+        Ok(Self { predictor: self.predictor.try_clone()?, sampler, plain, ranks: self.ranks })
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{BuildDrafter, Drafter, Pausing, Round};
+use super::{BuildDrafter, Drafter, PassDesk, Pausing, Round};
 use crate::core::clock::Clock;
 use crate::core::distribution::Token;
 use crate::core::error::Error;
@@ -47,8 +47,8 @@ impl SuffixAutomaton {
 }
 
 impl<'a> Drafter<'a> for SuffixAutomaton {
-    fn prefill(&mut self, prompt: &[Token], _clock: &dyn Clock) -> Result<(), Error> {
-        self.read(prompt);
+    fn prefill(&mut self, desk: &PassDesk<'a, '_>, _clock: &dyn Clock) -> Result<(), Error> {
+        self.read(desk.context());
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::model_tree::parse_tree;
-use super::{BuildDrafter, Drafter, Pausing, Round};
+use super::{BuildDrafter, Drafter, PassDesk, Pausing, Round};
 use crate::core::clock::Clock;
 use crate::core::distribution::Token;
 use crate::core::error::Error;
@@ -48,10 +48,10 @@ struct TokenRecycling {
 }
 
 impl<'a> Drafter<'a> for TokenRecycling {
-    fn prefill(&mut self, prompt: &[Token], _clock: &dyn Clock) -> Result<(), Error> {
+    fn prefill(&mut self, desk: &PassDesk<'a, '_>, _clock: &dyn Clock) -> Result<(), Error> {
         // Until the target has scored the successors of a token, its last successor in
         // the prompt is used.
-        for pair in prompt.windows(2) {
+        for pair in desk.context().windows(2) {
             self.successors.insert(pair[0], vec![pair[1]]);
         }
         Ok(())

@@ -68,6 +68,7 @@ impl TranslatedModel {
             eos: target.eos.clone(),
             tokenizer_sha256: target.tokenizer_sha256.clone(),
             note: Some(note),
+            hidden: None,
             ..draft.clone()
         };
         Self { inner, info, translator: Rc::new(translator) }

@@ -178,7 +178,8 @@ impl Scoring<'_> {
         sequence: &TapeSequence,
     ) -> Result<Vec<DraftStart>, Error> {
         let method = spec(drafter, target).build_with(self.tools)?;
-        draft_starts(method, tokens, sequence, drafter.most.unwrap_or_default())
+        let most = drafter.most.unwrap_or_default();
+        draft_starts(method, self.tools.target, tokens, sequence, most)
     }
 }
 

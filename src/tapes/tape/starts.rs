@@ -1,7 +1,9 @@
 //! The score of any chain drafter: its drafts from every token of a completion on, drawn so that
 //! they follow the completion as far as they can.
 
+use std::cell::RefCell;
 use std::ops::Range;
+use std::rc::Rc;
 
 use super::format::{DraftStart, TapeSequence};
 use crate::core::chance::{Chance, Site};
@@ -11,10 +13,11 @@ use crate::core::error::Error;
 use crate::core::tree::Draft;
 use crate::method::decode::Method;
 use crate::method::draft::{PassDesk, Round, at_once};
+use crate::model::{LanguageModel, Session, Tap, Want, Work, evaluate_one};
 
 /// The drafts of at most `most` tokens that begin at each token of a completion, in a vocabulary of
 /// a size and with the tokens that end a completion. Neither the drafter nor the draft length
-/// policy may depend on earlier rounds, and the drafts must be chains.
+/// policy may depend on earlier rounds, and the drafts must be chains. Heads read `target`.
 ///
 /// After a draft diverges from the completion, it continues with its most probable tokens. Its
 /// length is exact unless the policy looks at those.
@@ -23,6 +26,7 @@ use crate::method::draft::{PassDesk, Round, at_once};
 /// If the drafter fails.
 pub fn draft_starts(
     mut method: Method<'_>,
+    target: Option<&dyn LanguageModel>,
     (vocab, ends): (usize, &[Token]),
     sequence: &TapeSequence,
     most: usize,
@@ -30,12 +34,14 @@ pub fn draft_starts(
     let clock = RealClock::default();
     let prompt_len = sequence.prompt_tokens.len();
     let all = [sequence.prompt_tokens.as_slice(), &sequence.tokens].concat();
-    method.drafter.prefill(&sequence.prompt_tokens, &clock)?;
+    let session = read_by(target, method.drafter.taps(), &all)?;
+    let prompt = PassDesk::new(&sequence.prompt_tokens, session.clone());
+    method.drafter.prefill(&prompt, &clock)?;
     let mut starts = Vec::with_capacity(sequence.tokens.len());
     for (start, rest) in (0..sequence.tokens.len()).map(|start| (start, &sequence.tokens[start..]))
     {
         let mut following = Following { rest };
-        let desk = PassDesk::new(&all[..prompt_len + start]);
+        let desk = PassDesk::new(&all[..prompt_len + start], session.clone());
         let sizes = (prompt_len, vocab);
         let round = Round::new(&desk, sizes, &mut *method.length, &mut following);
         let limit = sequence.length().limit(start).min(most);
@@ -44,6 +50,21 @@ pub fn draft_starts(
         starts.push(start_of(&draft, rest));
     }
     Ok(starts)
+}
+
+/// The sequence of the target after a text, with the hidden states that a head reads; none if the
+/// drafter is no head.
+fn read_by(
+    target: Option<&dyn LanguageModel>,
+    taps: &[Tap],
+    text: &[Token],
+) -> Result<Option<Rc<RefCell<Session>>>, Error> {
+    let Some(target) = target.filter(|_| !taps.is_empty()) else { return Ok(None) };
+    let mut session = target.session()?;
+    session.keep(taps, target.info())?;
+    let (draft, want) = (&Draft::empty(target.info().vocab), Want::Nothing);
+    evaluate_one(target, Work { session: &mut session, context: text, draft, want })?;
+    Ok(Some(Rc::new(RefCell::new(session))))
 }
 
 fn start_of(draft: &Draft, rest: &[Token]) -> DraftStart {

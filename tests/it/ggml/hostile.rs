@@ -5,7 +5,7 @@ use specdec::checkpoint::GgmlVocabulary;
 use specdec::core::distribution::Token;
 
 use crate::fixtures::seeded;
-use crate::ggml_support::{
+use crate::ggml::support::{
     BYTE, CONTROL, FRAGMENTS, NORMAL, USER_DEFINED, add, random_text, refusal,
 };
 

@@ -6,7 +6,7 @@ use specdec::checkpoint::GgmlVocabulary;
 use specdec::core::distribution::Token;
 
 use crate::fixtures::seeded;
-use crate::ggml_support::{
+use crate::ggml::support::{
     BYTE, CONTROL, FRAGMENTS, NORMAL, UNKNOWN, USER_DEFINED, add, codec, ids, parts, random_text,
 };
 

@@ -11,7 +11,7 @@ use specdec::core::distribution::Token;
 use specdec::model::Role;
 
 use crate::fixtures::seeded;
-use crate::ggml_support::{
+use crate::ggml::support::{
     CONTROL, NORMAL, USER_DEFINED, add, codec, ids, parts, random_text, refusal,
 };
 

@@ -1,0 +1,63 @@
+//! A head, which reads hidden states of the target.
+//!
+//! The row of a committed token reads the target's hidden states of the token before it. These are
+//! known for every committed token: when a round begins, the target has computed all tokens but the
+//! last. The rows of drafted tokens continue from the head's own states, so they are computed again,
+//! with the target's, once the tokens are accepted ([`Session::of_head`]).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::{PassDesk, Predictor};
+use crate::core::error::Error;
+use crate::model::{Features, LanguageModel, Session, Tap};
+
+/// A head with its sequence.
+#[derive(Debug)]
+pub(super) struct Head<'a> {
+    pub(super) model: &'a dyn LanguageModel,
+    pub(super) session: Rc<RefCell<Session>>,
+    pub(super) features: &'a Features,
+}
+
+impl<'a> Predictor<'a> for Head<'a> {
+    fn model(&self) -> &'a dyn LanguageModel {
+        self.model
+    }
+
+    fn session(&self) -> Rc<RefCell<Session>> {
+        Rc::clone(&self.session)
+    }
+
+    fn taps(&self) -> &'a [Tap] {
+        &self.features.taps
+    }
+
+    fn skipped(&self) -> usize {
+        usize::from(!self.features.first_row)
+    }
+
+    /// Hands the features of tokens to the head that it has no row of, and at least that of the
+    /// last one: a pass computes it in any case.
+    fn prepare(&mut self, desk: &PassDesk<'a, '_>, tokens: usize) -> Result<(), Error> {
+        let (text, skipped) = (desk.context(), self.skipped());
+        let Some(own) = text.get(skipped..tokens).filter(|own| !own.is_empty()) else {
+            return Ok(());
+        };
+        let mut session = self.session.borrow_mut();
+        let first = session.holds(own).min(own.len() - 1);
+        // The feature of row i is that of the token before it, of which a text's first one has none.
+        let (from, to) = (first + skipped, own.len() + skipped);
+        let zeros = if from == 0 { self.features.width } else { 0 };
+        let mut features = vec![0.0; zeros];
+        let read = from.saturating_sub(1)..to - 1;
+        features.extend(desk.target()?.states(text, read, &self.features.taps)?);
+        session.supply(first, &features);
+        Ok(())
+    }
+
+    fn try_clone(&self) -> Result<Box<dyn Predictor<'a> + 'a>, Error> {
+        let session = Rc::new(RefCell::new(self.session.borrow().try_clone()?));
+        Ok(Box::new(Self { model: self.model, session, features: self.features }))
+    }
+}

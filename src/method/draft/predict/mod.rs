@@ -1,0 +1,58 @@
+//! Predictors: what gives q at a row.
+//!
+//! A draft model reads tokens alone. A head also reads hidden states of the target. Drafters take
+//! any predictor, since what differs is only what a row depends on.
+
+mod head;
+mod model;
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+
+use self::head::Head;
+use self::model::DraftModel;
+use super::PassDesk;
+use crate::core::error::Error;
+use crate::model::{LanguageModel, ModelInputs, Session, Tap};
+
+/// A model that gives q, with its sequence.
+pub(super) trait Predictor<'a>: fmt::Debug {
+    /// The model that computes the rows.
+    fn model(&self) -> &'a dyn LanguageModel;
+
+    /// Its sequence.
+    fn session(&self) -> Rc<RefCell<Session>>;
+
+    /// The hidden states of the target that it reads.
+    fn taps(&self) -> &'a [Tap];
+
+    /// Number of tokens at the beginning of a text that have no row.
+    fn skipped(&self) -> usize;
+
+    /// Called before a pass over the first `tokens` tokens of the desk's context.
+    ///
+    /// # Errors
+    /// If the target lacks what the predictor reads.
+    fn prepare(&mut self, desk: &PassDesk<'a, '_>, tokens: usize) -> Result<(), Error>;
+
+    /// An independent copy.
+    ///
+    /// # Errors
+    /// If the sequence cannot be copied.
+    fn try_clone(&self) -> Result<Box<dyn Predictor<'a> + 'a>, Error>;
+}
+
+/// The predictor that a model is.
+///
+/// # Errors
+/// If the model cannot open a session.
+pub(super) fn predictor<'a>(
+    model: &'a dyn LanguageModel,
+) -> Result<Box<dyn Predictor<'a> + 'a>, Error> {
+    let session = Rc::new(RefCell::new(model.session()?));
+    Ok(match &model.info().inputs {
+        ModelInputs::Tokens => Box::new(DraftModel { model, session }),
+        ModelInputs::Features(features) => Box::new(Head { model, session, features }),
+    })
+}

@@ -1,0 +1,198 @@
+//! Toy heads: the draft table of a toy pair, behind the interface of heads.
+//!
+//! The hidden states of a toy target encode which state of which token it is, at which position and
+//! after which text. A toy head compares them with the tokens that its own cache holds. If all
+//! belong together, its distributions are those of the pair's draft model; if anything does not,
+//! they are uniform. So a wrong tap, row, position or slot, or a row that should have been computed
+//! again, changes its distributions and is detected.
+
+use std::any::Any;
+
+use super::toy::{CONTEXT_LENGTH, Toy};
+use super::{
+    Computed, Evaluation, Features, Feed, HeadStep, KvCache, LanguageModel, ModelInfo, ModelInputs,
+    Session, Tap, Work,
+};
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::sampling::Logits;
+use crate::core::tree::MAX_NODES;
+
+/// Layers of a toy, as far as hidden states go.
+pub(super) const LAYERS: usize = 4;
+/// Numbers in a hidden state of a toy: the tap, the position, the token, and the text.
+pub(super) const WIDTH: usize = 4;
+/// The states that a toy head reads.
+const TAPS: [Tap; 3] = [Tap::After(1), Tap::After(3), Tap::Normed];
+/// The tap that a head's own states bear.
+const OWN: f32 = -1.0;
+/// Codes of texts are below this number, so that f32 holds them exactly.
+const CODES: u32 = 1 << 22;
+
+/// The hidden state of a token after `text`, at a tap.
+pub(super) fn state(tap: Tap, position: usize, text: &[Token]) -> [f32; WIDTH] {
+    let code = text.iter().fold(1, |code, &token| extended(code, token));
+    let tap = match tap {
+        Tap::After(layers) => layers as f32,
+        Tap::Normed => (LAYERS + 1) as f32,
+    };
+    [tap, position as f32, text.last().map_or(OWN, |&token| token as f32), code as f32]
+}
+
+/// The code of a text with one more token.
+fn extended(code: u32, token: Token) -> u32 {
+    (code.wrapping_mul(31) ^ token.wrapping_mul(0x9e37)).wrapping_add(7) % CODES
+}
+
+/// A head over the states of a toy target.
+#[derive(Debug, Clone)]
+pub struct ToyHead {
+    /// The draft model of the pair.
+    draft: Toy,
+    info: ModelInfo,
+}
+
+impl ToyHead {
+    /// A head with the distributions of `draft`.
+    pub(super) fn new(draft: Toy) -> Self {
+        let width = TAPS.len() * WIDTH;
+        let features = Features { taps: TAPS.to_vec(), width, first_row: false };
+        let inputs = ModelInputs::Features(features);
+        let info = ModelInfo { inputs, hidden: None, ..draft.info().clone() };
+        Self { draft, info }
+    }
+
+    fn run(
+        &self,
+        cache: &mut ToyHeadCache,
+        level: usize,
+        step: &HeadStep,
+    ) -> Result<Computed, Error> {
+        let inputs = step.inputs.chunks_exact(if level == 0 { TAPS.len() * WIDTH } else { WIDTH });
+        let mut computed = Computed::default();
+        for (feed, input) in step.feed.iter().zip(inputs) {
+            let row =
+                if level == 0 { Row::of_features(feed, input) } else { Row::of_state(feed, input) };
+            cache.put(feed.slot, row);
+            computed.states.extend(row.state());
+        }
+        for &row in &step.rows {
+            computed.logits.push(self.logits(cache, &step.feed[row])?);
+        }
+        Ok(computed)
+    }
+
+    /// The distribution after a row: the draft model's if all that the row sees belongs together.
+    fn logits(&self, cache: &ToyHeadCache, feed: &Feed) -> Result<Logits, Error> {
+        let rows = feed.seen().map(|slot| cache.rows.get(slot).copied().flatten());
+        let rows = rows.collect::<Option<Vec<_>>>();
+        let Some(text) = rows.as_deref().and_then(text_of) else {
+            return Ok(Logits::F64(vec![0.0; self.info.vocab]));
+        };
+        Ok(Logits::F64(self.draft.logits(&text)?.to_vec()))
+    }
+}
+
+/// The text that consecutive rows are of, if they belong together.
+fn text_of(rows: &[Row]) -> Option<Vec<Token>> {
+    let mut text = vec![rows.first()?.before];
+    let mut code = extended(1, text[0]);
+    for (position, row) in rows.iter().enumerate() {
+        let right = row.right && row.position == position && row.before == text[position];
+        if !right || row.code != code {
+            return None;
+        }
+        text.push(row.token);
+        code = extended(code, row.token);
+    }
+    Some(text)
+}
+
+/// What a row of the cache holds: a token, and what its input says of the token before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Row {
+    token: Token,
+    before: Token,
+    position: usize,
+    code: u32,
+    /// Whether the input is of the right kind, and its parts are of one token.
+    right: bool,
+}
+
+impl Row {
+    fn of_features(feed: &Feed, features: &[f32]) -> Self {
+        let states = features.chunks_exact(WIDTH).collect::<Vec<_>>();
+        let expected = TAPS.map(|tap| state(tap, 0, &[])[0]);
+        let taps = states.iter().map(|state| state[0]).eq(expected);
+        let alike = states.iter().all(|state| state[1..] == states[0][1..]);
+        Self::of(feed, states[0], taps && alike)
+    }
+
+    fn of_state(feed: &Feed, state: &[f32]) -> Self {
+        Self::of(feed, state, state[0] == OWN)
+    }
+
+    fn of(feed: &Feed, state: &[f32], right: bool) -> Self {
+        let [_, position, before, code] = [state[0], state[1], state[2], state[3]];
+        let right = right && feed.position == position as usize;
+        let (before, position, code) = (before as Token, position as usize, code as u32);
+        Self { token: feed.token, before, position, code, right }
+    }
+
+    /// What the rows of drafted tokens after it continue from.
+    fn state(&self) -> [f32; WIDTH] {
+        let code = extended(self.code, self.token);
+        [OWN, (self.position + 1) as f32, self.token as f32, code as f32]
+    }
+}
+
+impl LanguageModel for ToyHead {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn session(&self) -> Result<Session, Error> {
+        let slots = CONTEXT_LENGTH + MAX_NODES;
+        let session = Session::new(Box::new(ToyHeadCache::default()), slots, CONTEXT_LENGTH);
+        Ok(session.of_head(TAPS.len() * WIDTH, WIDTH))
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
+        Session::evaluate_by_level(work, |level, sequences| {
+            let each = sequences.iter_mut();
+            each.map(|(cache, step)| self.run(cache, level, step)).collect()
+        })
+    }
+}
+
+/// Rows up to the last one written.
+#[derive(Debug, Default)]
+struct ToyHeadCache {
+    rows: Vec<Option<Row>>,
+}
+
+impl ToyHeadCache {
+    fn put(&mut self, slot: usize, row: Row) {
+        self.rows.resize(self.rows.len().max(slot + 1), None);
+        self.rows[slot] = Some(row);
+    }
+}
+
+impl KvCache for ToyHeadCache {
+    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), Error> {
+        self.rows[to] = self.rows[from];
+        Ok(())
+    }
+
+    fn try_clone(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
+        Ok(Box::new(Self { rows: self.rows[..slots.min(self.rows.len())].to_vec() }))
+    }
+
+    fn key(&self, slots: usize) -> Vec<u8> {
+        format!("{:?}", &self.rows[..slots.min(self.rows.len())]).into_bytes()
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}

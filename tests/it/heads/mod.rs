@@ -1,0 +1,4 @@
+//! Heads: predictors that read hidden states of the target.
+
+mod history;
+mod toys;

@@ -1,0 +1,85 @@
+//! Toy heads: their distributions are the draft model's only if all that they read belongs together.
+
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::distribution::Token;
+use specdec::core::error::Error;
+use specdec::core::round::RoundEvent;
+use specdec::core::tree::NodeId;
+use specdec::method::decode::{Generation, MethodSpec, Observer, StopRules, generate};
+use specdec::method::draft::Tools;
+use specdec::model::{LanguageModel, zoo};
+
+use super::history::{DRAFTERS, content, histories, still};
+use crate::fixtures::seeded;
+
+/// The drafts of a generation, and its tokens.
+#[derive(Debug, Default, PartialEq)]
+struct Drafted(Vec<Vec<(Token, Option<NodeId>, Vec<u64>)>>);
+
+impl Observer for Drafted {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
+        self.0.push(content(event.draft));
+        Ok(())
+    }
+}
+
+fn drafted(
+    [target, draft]: [&dyn LanguageModel; 2],
+    spec: &MethodSpec,
+    prompt: &[Token],
+) -> (Vec<Token>, Drafted) {
+    let tools = Tools { draft: Some(draft), target: Some(target), texts: None };
+    let method = spec.build_with(tools).unwrap();
+    let stop = StopRules::max_tokens(24);
+    let mut generation = Generation::new(target, method, prompt, stop, None).unwrap();
+    let mut chance = Seeded::new(Request { seed: 5, prompt: "toy", repeat: 0 });
+    let mut seen = Drafted::default();
+    generate(&mut generation, target, &mut chance, &still(), &mut seen).unwrap();
+    (generation.new_tokens().to_vec(), seen)
+}
+
+/// Catches: a wrong tap, a wrong row after a partial acceptance, rows of rejected tokens, own rows
+/// kept after acceptance, a wrong position, the states of another parent.
+#[test]
+fn a_toy_head_drafts_what_the_draft_model_does() {
+    for number in 0..40 {
+        let pair = zoo::random(number);
+        let (target, draft) = (pair.target("toy").unwrap(), pair.draft("toy").unwrap());
+        let head = pair.head("toy").unwrap();
+        let prompt = [&[0, 1][..], &pair.prompt].concat();
+        for (drafter, settings) in DRAFTERS {
+            let spec = crate::asking::spec(drafter, 1 + number as usize % 4, settings);
+            if spec.validate().is_err() {
+                continue;
+            }
+            let model = drafted([&target, &draft], &spec, &prompt);
+            let head = drafted([&target, &head], &spec, &prompt);
+            assert_eq!(head, model, "{drafter} on pair {number}");
+            assert!(drafter == "hybrid" || model.1.0.iter().any(|draft| !draft.is_empty()));
+        }
+    }
+}
+
+/// Catches: the first drafts after a prompt of one token use a row that is not there.
+#[test]
+fn a_head_abstains_after_a_single_token() {
+    let pair = zoo::toy("mixed").unwrap();
+    let (target, head) = (pair.target("toy").unwrap(), pair.head("toy").unwrap());
+    let (tokens, Drafted(drafts)) = drafted([&target, &head], &MethodSpec::default(), &[0]);
+    assert!(drafts[0].is_empty() && drafts[1..].iter().any(|draft| !draft.is_empty()));
+    assert_eq!(tokens.len(), 24);
+}
+
+#[test]
+fn toy_predictors_do_not_depend_on_history() {
+    let mut rng = seeded(48);
+    for number in 0..12 {
+        let pair = zoo::random(number);
+        let (target, draft) = (pair.target("toy").unwrap(), pair.draft("toy").unwrap());
+        let head = pair.head("toy").unwrap();
+        for greedy in [false, true] {
+            histories([&target, &draft], greedy, &mut rng);
+            histories([&target, &head], greedy, &mut rng);
+        }
+    }
+}
