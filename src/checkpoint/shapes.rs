@@ -111,7 +111,7 @@ impl ModelShape {
             heads: self.heads,
             kv_heads: self.kv_heads,
             head_dim,
-            layers: vec![LayerKind { window: None, rope: Some(0) }; self.layers],
+            layers: vec![LayerKind { window: None, rope: Some(0), wide: false }; self.layers],
             ropes: vec![Rope::plain(10_000.0, head_dim)],
             names: TensorNames::LLAMA,
             norm_eps: 1e-5,

@@ -35,6 +35,8 @@ pub use toy::{Toy, ToyPair, hex};
 pub use toy_head::ToyHead;
 pub use vocabulary::{SharedVocabulary, TranslatedModel, Vocabulary, check_pair};
 
+use std::any::Any;
+
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::sampling::{ForEachRow, Logits};
@@ -82,6 +84,12 @@ pub trait LanguageModel: std::fmt::Debug {
     /// Bytes that a token takes in the cache of a session; 0 without a cache.
     fn cache_bytes_per_token(&self) -> usize {
         0
+    }
+
+    /// What a head may share with it, of the engine's own type; `None` for wrappers and engines
+    /// without heads.
+    fn tables(&self) -> Option<Box<dyn Any>> {
+        None
     }
 
     /// Spreads work on the rows of logits over the engine's threads, if it has any.

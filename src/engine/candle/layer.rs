@@ -33,7 +33,7 @@ impl CandleLayer {
             Tensor::from_vec(weights, length, device)
         };
         let projection = |product| {
-            let [outputs, inputs] = tensors.config.size(product);
+            let [outputs, inputs] = tensors.config.size(tensors.index, product);
             let weights = tensors.weights(product)?;
             let weights = Tensor::from_vec(weights, (outputs, inputs), device)?;
             let bias = tensors.bias(product)?.map(vector).transpose()?;

@@ -58,6 +58,8 @@ pub(crate) struct LayerKind {
     pub window: Option<usize>,
     /// The number of its rotary embedding; none if absent.
     pub rope: Option<usize>,
+    /// Whether its attention reads two states side by side: the first layer of some heads.
+    pub wide: bool,
 }
 
 /// Norms of queries and keys.
@@ -129,10 +131,11 @@ impl Config {
         self.query_width() + 2 * self.key_width()
     }
 
-    /// Outputs and inputs of a product.
-    pub(crate) fn size(&self, product: Product) -> [usize; 2] {
+    /// Outputs and inputs of a product of a layer.
+    pub(crate) fn size(&self, layer: usize, product: Product) -> [usize; 2] {
+        let wide = self.layers.get(layer).is_some_and(|layer| layer.wide);
         match product {
-            Product::Qkv => [self.qkv_width(), self.hidden],
+            Product::Qkv => [self.qkv_width(), self.hidden * (1 + usize::from(wide))],
             Product::Output => [self.hidden, self.query_width()],
             Product::GateUp => [2 * self.intermediate, self.hidden],
             Product::Down => [self.hidden, self.intermediate],
@@ -166,7 +169,9 @@ impl Config {
 
     /// Number of weights in the projections of all layers and in the head.
     pub(crate) fn matrix_weights(&self, vocab: usize) -> usize {
-        let layer = Product::ALL.map(|product| self.size(product).iter().product::<usize>());
-        self.layers.len() * layer.iter().sum::<usize>() + vocab * self.hidden
+        let weights = |layer, product| self.size(layer, product).iter().product::<usize>();
+        let layers = (0..self.layers.len())
+            .flat_map(|layer| Product::ALL.map(|product| weights(layer, product)));
+        layers.sum::<usize>() + vocab * self.hidden
     }
 }

@@ -4,11 +4,13 @@
 //! engines themselves are in sibling modules.
 
 mod config;
+mod head;
 mod names;
 mod rope;
 mod tensors;
 
 pub(crate) use config::{Activation, Biases, Config, HeadNorms, LayerKind, Product, visible_from};
+pub(crate) use head::{Feedback, HeadConfig, HeadInput, Norms};
 pub(crate) use names::{NORMS_AFTER, NORMS_AROUND, TensorNames};
 pub(crate) use rope::{Rope, Rotation, Scaling, angles};
 pub(crate) use tensors::{Described, LayerTensors, Tensors};

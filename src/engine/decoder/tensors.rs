@@ -96,7 +96,7 @@ impl Config {
         self.read_norm(tensors, self.last_norm())
     }
 
-    fn read_norm(
+    pub(super) fn read_norm(
         &self,
         tensors: &dyn Tensors,
         (name, shape): Described,
@@ -119,7 +119,7 @@ impl Config {
 
     /// The tensors whose rows, one after the other, are the weights of a product.
     fn weight_parts(&self, layer: usize, product: Product) -> Vec<Described> {
-        let [_, inputs] = self.size(product);
+        let [_, inputs] = self.size(layer, product);
         let parts = self.parts(product).into_iter();
         parts.map(|(name, rows)| (weight(&self.within(layer, name)), vec![rows, inputs])).collect()
     }
@@ -168,7 +168,7 @@ impl Config {
     }
 }
 
-fn weight(name: &str) -> String {
+pub(super) fn weight(name: &str) -> String {
     format!("{name}.weight")
 }
 

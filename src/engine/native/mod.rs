@@ -11,6 +11,9 @@ mod attention_kernels;
 mod batch;
 mod cache;
 mod elementwise;
+mod head;
+mod head_pass;
+mod head_weights;
 mod kernels;
 mod kv_store;
 mod matrix;
@@ -23,15 +26,18 @@ mod teams;
 mod weights;
 mod workspace;
 
+pub(crate) use head::{NativeHead, TargetTables};
 pub use kernels::PackedMatrix;
 #[cfg(feature = "harness")]
 pub(crate) use memory::large_pages;
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use self::batch::{PassRows, passes};
 use self::cache::NativeCache;
+use self::pass::{Network, Pass, Weighted};
 use self::query_block::PassToken;
 use self::teams::{SMALL, Teams};
 use self::weights::ModelWeights;
@@ -56,7 +62,7 @@ const CHUNK: usize = 256;
 pub(crate) struct Native {
     info: ModelInfo,
     config: Config,
-    weights: ModelWeights,
+    weights: Arc<ModelWeights>,
     /// Ids below `vocab` that the tokenizer does not use: their logits are −inf.
     unused: Vec<Token>,
     isa: IsaKind,
@@ -78,7 +84,7 @@ impl Native {
         tensors: &dyn Tensors,
         (isa, pool): (IsaKind, Arc<Pool>),
     ) -> Result<Self, Error> {
-        let weights = ModelWeights::load(&config, info.vocab, (isa, dtype), tensors)?;
+        let weights = Arc::new(ModelWeights::load(&config, info.vocab, (isa, dtype), tensors)?);
         let info = ModelInfo { sha256: tensors.sha256()?, ..info };
         let space = Mutex::new(Workspace::new(pool.threads()));
         let teams = Teams::always(pool.threads());
@@ -176,6 +182,20 @@ impl Native {
         found
     }
 
+    fn network(&self) -> Network<'_> {
+        let weights = &*self.weights;
+        Network {
+            config: &self.config,
+            isa: self.isa,
+            layers: &weights.layers,
+            memory: &weights.memory,
+            norm: Some(&weights.norm),
+            head: Weighted { memory: &weights.memory, linear: &weights.head },
+            vocab: self.info.vocab,
+            front: None,
+        }
+    }
+
     /// The hidden state at a tap, of row `row` of the `rows` that a pass with `taps` computed.
     fn state<'s>(
         &self,
@@ -200,12 +220,12 @@ impl Native {
     ) {
         let positions = tokens.iter().map(|row| row.feed.position).collect::<Vec<_>>();
         let (rows, logits) = (positions.len(), wanted.len() * self.info.vocab);
-        space.reserve((&self.config, &self.weights), (rows, taps.len()), logits);
+        space.reserve((&self.config, self.weights.words_per_row()), (rows, taps.len()), logits);
         for (row, token) in space.x.get_mut().chunks_exact_mut(self.config.hidden).zip(tokens) {
             self.weights.embed(token.feed.token as usize, row);
         }
         space.rotate(&self.weights.rotations, &positions);
-        let pass = pass::Pass { model: self, space, tokens, rows, wanted, taps };
+        let pass = Pass { net: self.network(), space, tokens, rows, wanted, taps };
         self.pool.run_on(threads, &|worker| pass.run(worker));
     }
 }
@@ -242,5 +262,11 @@ impl LanguageModel for Native {
 
     fn for_each_row(&self) -> ForEachRow {
         ForEachRow(Pool::for_each_row)
+    }
+
+    fn tables(&self) -> Option<Box<dyn Any>> {
+        let (weights, pool) = (Arc::clone(&self.weights), Arc::clone(&self.pool));
+        let (unused, isa) = (self.unused.clone(), self.isa);
+        Some(Box::new(TargetTables { weights, unused, isa, pool }))
     }
 }

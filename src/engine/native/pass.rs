@@ -7,22 +7,48 @@
 
 use std::sync::PoisonError;
 
-use super::Native;
 use super::attention::{Attention, Scratch};
 use super::elementwise::{Capped, Gated, Normed};
+use super::head_pass::Front;
 use super::matrix::{Finish, multiply_together};
+use super::memory::Memory;
 use super::query_block::{PassToken, RowGroup};
 use super::weights::{LayerWeights, Linear};
 use super::workspace::Workspace;
-use crate::core::lanes::LANES;
-use crate::engine::decoder::HeadNorms;
+use crate::core::lanes::{IsaKind, LANES};
+use crate::engine::decoder::{Config, HeadNorms};
 use crate::engine::pool::{Away, Shared, Worker};
 use crate::model::Tap;
+
+/// What a pass computes with: a decoder, or a head on one.
+#[derive(Clone, Copy)]
+pub(super) struct Network<'a> {
+    pub config: &'a Config,
+    pub isa: IsaKind,
+    pub layers: &'a [LayerWeights],
+    /// The memory of the layers' weights.
+    pub memory: &'a Memory,
+    /// The norm before the logits.
+    pub norm: Option<&'a [f32]>,
+    /// From a hidden state to logits.
+    pub head: Weighted<'a>,
+    /// Number of logits.
+    pub vocab: usize,
+    /// What comes before the layers of a head.
+    pub front: Option<Front<'a>>,
+}
+
+/// A product with the memory of its weights.
+#[derive(Clone, Copy)]
+pub(super) struct Weighted<'a> {
+    pub memory: &'a Memory,
+    pub linear: &'a Linear,
+}
 
 /// What a pass works on.
 #[derive(Clone, Copy)]
 pub(super) struct Pass<'a> {
-    pub model: &'a Native,
+    pub net: Network<'a>,
     pub space: &'a Workspace,
     /// The tokens to compute, sequence by sequence.
     pub tokens: &'a [PassToken<'a>],
@@ -35,10 +61,20 @@ pub(super) struct Pass<'a> {
 }
 
 /// One thread's part in a pass.
-struct Hand<'a, 'w> {
-    pass: Pass<'a>,
-    worker: &'a Worker<'w>,
+pub(super) struct Hand<'a, 'w> {
+    pub pass: Pass<'a>,
+    pub worker: &'a Worker<'w>,
     scratch: &'a mut Scratch,
+}
+
+impl<'a> Network<'a> {
+    /// A product of the layers.
+    pub(super) fn with<'b>(&self, linear: &'b Linear) -> Weighted<'b>
+    where
+        'a: 'b,
+    {
+        Weighted { memory: self.memory, linear }
+    }
 }
 
 impl Pass<'_> {
@@ -53,14 +89,14 @@ impl Pass<'_> {
 impl<'a> Pass<'a> {
     /// The attention of a layer, group by group.
     fn attention(self, layer: usize) -> Vec<Attention<'a>> {
-        let Pass { model, space, .. } = self;
-        let (kind, weights) = (model.config.layers[layer], &model.weights.layers[layer]);
-        let each = model.config.head_norms == Some(HeadNorms::Each);
-        let heads = model.config.heads / model.config.kv_heads;
+        let Pass { net, space, .. } = self;
+        let (kind, weights) = (net.config.layers[layer], &net.layers[layer]);
+        let each = net.config.head_norms == Some(HeadNorms::Each);
+        let heads = net.config.heads / net.config.kv_heads;
         let groups = RowGroup::of(self.tokens, heads, kind.window);
         let attention = groups.map(|group| Attention {
-            isa: model.isa,
-            config: &model.config,
+            isa: net.isa,
+            config: net.config,
             layer,
             head_norms: weights.head_norms.as_ref().filter(|_| each),
             group,
@@ -74,28 +110,32 @@ impl<'a> Pass<'a> {
 
 impl Hand<'_, '_> {
     fn run(&mut self) -> Result<(), Away> {
-        let Pass { model, space, rows, wanted, taps, .. } = self.pass;
-        let layers = model.weights.layers.len();
+        let Pass { net, space, rows, wanted, taps, .. } = self.pass;
+        let layers = net.layers.len();
         // Without these, the output of the last layer is not needed.
         let ends = [Tap::After(layers), Tap::Normed];
         let needed = !wanted.is_empty() || taps.iter().any(|tap| ends.contains(tap));
+        if let Some(front) = net.front {
+            self.enter(front)?;
+        }
         self.tap(Tap::After(0))?;
-        for (number, layer) in model.weights.layers.iter().enumerate() {
+        for (number, layer) in net.layers.iter().enumerate() {
             let [before_attention, after_attention, before_mlp, after_mlp] =
                 layer.norms.each_ref().map(Option::as_deref);
-            self.pack(&space.x, before_attention, &layer.qkv, rows, |row| row)?;
-            self.store(&layer.qkv, rows, &space.qkv, model.config.qkv_width())?;
+            let input = if net.config.layers[number].wide { &space.wide } else { &space.x };
+            self.pack(input, before_attention.as_slice(), &layer.qkv, rows, |row| row)?;
+            self.store(net.with(&layer.qkv), rows, &space.qkv, net.config.qkv_width())?;
             self.norm_heads_together(layer)?;
             let only_store = number + 1 == layers && !needed;
             self.attend(number, only_store)?;
             if only_store {
                 return Ok(());
             }
-            self.pack(&space.mixed, None, &layer.output, rows, |row| row)?;
+            self.pack(&space.mixed, &[], &layer.output, rows, |row| row)?;
             self.add(&layer.output, after_attention)?;
-            self.pack(&space.x, before_mlp, &layer.gate_up, rows, |row| row)?;
+            self.pack(&space.x, before_mlp.as_slice(), &layer.gate_up, rows, |row| row)?;
             self.gate(&layer.gate_up, rows)?;
-            self.pack(&space.inner, None, &layer.down, rows, |row| row)?;
+            self.pack(&space.inner, &[], &layer.down, rows, |row| row)?;
             self.add(&layer.down, after_mlp)?;
             self.tap(Tap::After(number + 1))?;
         }
@@ -105,9 +145,9 @@ impl Hand<'_, '_> {
 
     /// Copies the hidden states of all rows, if they are to be copied here.
     fn tap(&mut self, tap: Tap) -> Result<(), Away> {
-        let Pass { model, space, rows, taps, .. } = self.pass;
+        let Pass { net, space, rows, taps, .. } = self.pass;
         let Some(place) = taps.iter().position(|&wanted| wanted == tap) else { return Ok(()) };
-        let (width, eps) = (model.config.hidden, model.config.norm_eps);
+        let (width, eps) = (net.config.hidden, net.config.norm_eps);
         self.worker.share(rows, |row| {
             let to = (place * rows + row) * width;
             // SAFETY: no thread writes to hidden states in this step, and each row is one piece.
@@ -115,37 +155,37 @@ impl Hand<'_, '_> {
                 (space.x.read(row * width..(row + 1) * width), space.taps.write(to..to + width))
             };
             to.copy_from_slice(x);
-            if tap == Tap::Normed {
-                model.isa.run(Normed { x: to, weights: &model.weights.norm, eps });
+            if let Some(weights) = net.norm.filter(|_| tap == Tap::Normed) {
+                net.isa.run(Normed { x: to, weights, eps });
             }
         })
     }
 
     /// Computes the logits of the wanted rows.
     fn head(&mut self) -> Result<(), Away> {
-        let Pass { model, space, wanted, .. } = self.pass;
-        let (head, width) = (&model.weights.head, model.info.vocab);
-        self.pack(&space.x, Some(&model.weights.norm), head, wanted.len(), |row| wanted[row])?;
+        let Pass { net, space, wanted, .. } = self.pass;
+        let (head, width) = (net.head, net.vocab);
+        self.pack(&space.x, net.norm.as_slice(), head.linear, wanted.len(), |row| wanted[row])?;
         self.store(head, wanted.len(), &space.logits, width)?;
-        let Some(cap) = model.config.final_softcap else { return Ok(()) };
+        let Some(cap) = net.config.final_softcap else { return Ok(()) };
         self.worker.share(wanted.len(), |row| {
             // SAFETY: each row is one piece.
             let x = unsafe { space.logits.write(row * width..(row + 1) * width) };
-            model.isa.run(Capped { x, cap });
+            net.isa.run(Capped { x, cap });
         })
     }
 
-    /// Packs rows of `from`, normalised if a norm is given, for the product
-    /// `linear`; packed row `i` is row `source(i)` of `from`.
-    fn pack(
+    /// Packs rows of `from` for the product `linear`; packed row `i` is row `source(i)` of `from`.
+    /// The norms, if there are any, are those of consecutive parts of a row.
+    pub(super) fn pack(
         &mut self,
         from: &Shared<f32>,
-        norm: Option<&[f32]>,
+        norms: &[&[f32]],
         linear: &Linear,
         rows: usize,
         source: impl Fn(usize) -> usize,
     ) -> Result<(), Away> {
-        let Pass { model, space, .. } = self.pass;
+        let Pass { net, space, .. } = self.pass;
         let matrix = &linear.matrix;
         let width = matrix.inputs();
         let normed = &mut self.scratch.row;
@@ -153,15 +193,18 @@ impl Hand<'_, '_> {
             let at = source(row) * width;
             // SAFETY: no thread writes to `from` in this step.
             let x = unsafe { from.read(at..at + width) };
-            let values = match norm {
-                Some(weights) => {
-                    normed.clear();
-                    normed.extend_from_slice(x);
-                    let eps = model.config.norm_eps;
-                    model.isa.run(Normed { x: normed, weights, eps });
-                    &normed[..]
+            let values = if norms.is_empty() {
+                x
+            } else {
+                normed.clear();
+                normed.extend_from_slice(x);
+                let mut rest = &mut normed[..];
+                for weights in norms {
+                    let (x, after) = rest.split_at_mut(weights.len());
+                    net.isa.run(Normed { x, weights, eps: net.config.norm_eps });
+                    rest = after;
                 }
-                None => x,
+                &normed[..]
             };
             // SAFETY: each row is packed in one piece, and no thread reads packed rows
             // in this step.
@@ -173,15 +216,15 @@ impl Hand<'_, '_> {
     /// `finish`. Threads claim multiples of `unit` tiles.
     fn multiply(
         &mut self,
-        linear: &Linear,
+        Weighted { memory, linear }: Weighted<'_>,
         rows: usize,
         unit: usize,
         finish: &mut Finish<'_>,
     ) -> Result<(), Away> {
-        let Pass { model, space, .. } = self.pass;
+        let space = self.pass.space;
         // SAFETY: no thread packs rows in this step.
         let packed = || unsafe { space.packed.view(rows) };
-        let matrix = (&model.weights.memory, &linear.matrix);
+        let matrix = (memory, &linear.matrix);
         let sums = &mut self.scratch.sums;
         let Some(bias) = &linear.bias else {
             return multiply_together(self.worker, matrix, unit, packed, sums, finish);
@@ -198,14 +241,14 @@ impl Hand<'_, '_> {
     }
 
     /// Stores a product in rows of `width`.
-    fn store(
+    pub(super) fn store(
         &mut self,
-        linear: &Linear,
+        product: Weighted<'_>,
         rows: usize,
         to: &Shared<f32>,
         width: usize,
     ) -> Result<(), Away> {
-        self.multiply(linear, rows, 1, &mut |first, sums| {
+        self.multiply(product, rows, 1, &mut |first, sums| {
             for_lanes(first, sums, rows, width, |row, at, lanes| {
                 let at = row * width + at;
                 // SAFETY: a tile's outputs belong to the thread that claimed it.
@@ -215,14 +258,14 @@ impl Hand<'_, '_> {
     }
 
     /// Adds a product to the hidden states, normalised first if a norm is given.
-    fn add(&mut self, linear: &Linear, norm: Option<&[f32]>) -> Result<(), Away> {
-        let Pass { model, space, rows, .. } = self.pass;
-        let width = model.config.hidden;
+    pub(super) fn add(&mut self, linear: &Linear, norm: Option<&[f32]>) -> Result<(), Away> {
+        let Pass { net, space, rows, .. } = self.pass;
+        let width = net.config.hidden;
         if let Some(weights) = norm {
-            self.store(linear, rows, &space.branch, width)?;
+            self.store(net.with(linear), rows, &space.branch, width)?;
             return self.add_normed(weights);
         }
-        self.multiply(linear, rows, 1, &mut |first, sums| {
+        self.multiply(net.with(linear), rows, 1, &mut |first, sums| {
             for_lanes(first, sums, rows, width, |row, at, lanes| {
                 let at = row * width + at;
                 // SAFETY: a tile's outputs belong to the thread that claimed it.
@@ -236,13 +279,13 @@ impl Hand<'_, '_> {
 
     /// Adds the normalised branches to the hidden states.
     fn add_normed(&mut self, weights: &[f32]) -> Result<(), Away> {
-        let Pass { model, space, rows, .. } = self.pass;
-        let (width, eps) = (model.config.hidden, model.config.norm_eps);
+        let Pass { net, space, rows, .. } = self.pass;
+        let (width, eps) = (net.config.hidden, net.config.norm_eps);
         self.worker.share(rows, |row| {
             let place = row * width..(row + 1) * width;
             // SAFETY: each row is one piece.
             let (x, branch) = unsafe { (space.x.write(place.clone()), space.branch.write(place)) };
-            model.isa.run(Normed { x: &mut *branch, weights, eps });
+            net.isa.run(Normed { x: &mut *branch, weights, eps });
             for (x, y) in x.iter_mut().zip(branch) {
                 *x += *y;
             }
@@ -251,13 +294,13 @@ impl Hand<'_, '_> {
 
     /// Multiplies by the gate and up projections and combines the two.
     fn gate(&mut self, linear: &Linear, rows: usize) -> Result<(), Away> {
-        let Pass { model, space, .. } = self.pass;
-        let (width, activation) = (model.config.intermediate, model.config.activation);
-        self.multiply(linear, rows, 2, &mut |first, sums| {
+        let Pass { net, space, .. } = self.pass;
+        let (width, activation) = (net.config.intermediate, net.config.activation);
+        self.multiply(net.with(linear), rows, 2, &mut |first, sums| {
             for (pair, sums) in sums.chunks_exact(2 * rows).enumerate() {
                 let (gates, ups) = sums.split_at(rows);
                 for (row, (gate, up)) in gates.iter().zip(ups).enumerate() {
-                    let lanes = model.isa.run(Gated { activation, gate, up });
+                    let lanes = net.isa.run(Gated { activation, gate, up });
                     for_lanes(first / 2 + pair, &[lanes], 1, width, |_, at, lanes| {
                         let at = row * width + at;
                         // SAFETY: a tile's outputs belong to the thread that
@@ -271,8 +314,8 @@ impl Hand<'_, '_> {
 
     /// Normalises all queries of a row together, and all its keys, where the model does.
     fn norm_heads_together(&mut self, layer: &LayerWeights) -> Result<(), Away> {
-        let Pass { model, space, rows, .. } = self.pass;
-        let config = &model.config;
+        let Pass { net, space, rows, .. } = self.pass;
+        let config = net.config;
         let (Some(HeadNorms::Together), Some([queries, keys])) =
             (config.head_norms, &layer.head_norms)
         else {
@@ -284,15 +327,15 @@ impl Hand<'_, '_> {
             // SAFETY: each row is one piece.
             let x = unsafe { space.qkv.write(at..at + queries.len() + keys.len()) };
             let (q, k) = x.split_at_mut(queries.len());
-            model.isa.run(Normed { x: q, weights: queries, eps });
-            model.isa.run(Normed { x: k, weights: keys, eps });
+            net.isa.run(Normed { x: q, weights: queries, eps });
+            net.isa.run(Normed { x: k, weights: keys, eps });
         })
     }
 
     /// Stores keys and values of the rows and, unless `only_store`, computes the rows'
     /// attention outputs.
     fn attend(&mut self, layer: usize, only_store: bool) -> Result<(), Away> {
-        let (groups, heads) = (self.pass.attention(layer), self.pass.model.config.kv_heads);
+        let (groups, heads) = (self.pass.attention(layer), self.pass.net.config.kv_heads);
         let scratch = &mut *self.scratch;
         self.worker.share(groups.len() * heads, |piece| {
             let (attention, head) = (&groups[piece / heads], piece % heads);

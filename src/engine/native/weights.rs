@@ -79,15 +79,19 @@ impl ModelWeights {
 
     /// The most words that a row takes that is packed for a product.
     pub(super) fn words_per_row(&self) -> usize {
-        let layers = self.layers.iter();
-        let linears = layers.flat_map(|l| [&l.qkv, &l.output, &l.gate_up, &l.down]);
+        let linears = self.layers.iter().flat_map(LayerWeights::linears);
         let words = linears.chain([&self.head]).map(|linear| linear.matrix.words_per_row());
         words.max().unwrap_or(0)
     }
 
+    /// The embeddings of all tokens, without what multiplies them.
+    pub(super) fn table(&self) -> &Matrix {
+        self.embedding.as_ref().unwrap_or(&self.head.matrix)
+    }
+
     /// Writes the embedding of a token to `row`.
     pub(super) fn embed(&self, token: usize, row: &mut [f32]) {
-        self.embedding.as_ref().unwrap_or(&self.head.matrix).unpack(&self.memory, token, row);
+        self.table().unpack(&self.memory, token, row);
         for x in row {
             *x *= self.scale;
         }
@@ -95,7 +99,12 @@ impl ModelWeights {
 }
 
 impl LayerWeights {
-    fn load(tensors: LayerTensors<'_>, packer: &mut Packer<'_>) -> Result<Self, Error> {
+    /// All products.
+    pub(super) fn linears(&self) -> [&Linear; 4] {
+        [&self.qkv, &self.output, &self.gate_up, &self.down]
+    }
+
+    pub(super) fn load(tensors: LayerTensors<'_>, packer: &mut Packer<'_>) -> Result<Self, Error> {
         let mut linear = |product| packer.linear(tensors, product);
         Ok(Self {
             qkv: linear(Product::Qkv)?,
@@ -109,20 +118,29 @@ impl LayerWeights {
 }
 
 /// Packs the matrices of a model.
-struct Packer<'t> {
-    isa: IsaKind,
-    dtype: Dtype,
-    tensors: &'t dyn Tensors,
-    memory: Builder,
+pub(super) struct Packer<'t> {
+    pub isa: IsaKind,
+    pub dtype: Dtype,
+    pub tensors: &'t dyn Tensors,
+    pub memory: Builder,
 }
 
 impl Packer<'_> {
     /// Packs the first rows of a table.
-    fn table(&mut self, table: Described, rows: usize) -> Result<Matrix, Error> {
-        let inputs = table.1[1];
-        let mut matrix = Matrix::new(self.isa, inputs);
-        for segment in self.plan(vec![table], Order::AsStored) {
-            self.extend(&mut matrix, &segment, rows, Order::AsStored)?;
+    pub(super) fn table(&mut self, table: Described, rows: usize) -> Result<Matrix, Error> {
+        self.matrix(vec![table], rows, Order::AsStored)
+    }
+
+    /// Packs at most `most` rows of tensors, one after the other.
+    fn matrix(
+        &mut self,
+        parts: Vec<Described>,
+        most: usize,
+        order: Order,
+    ) -> Result<Matrix, Error> {
+        let mut matrix = Matrix::new(self.isa, parts.first().map_or(0, |(_, shape)| shape[1]));
+        for segment in self.plan(parts, order) {
+            self.extend(&mut matrix, &segment, most, order)?;
         }
         Ok(matrix)
     }
@@ -130,12 +148,8 @@ impl Packer<'_> {
     /// Packs the weights of a product; those of a segment are freed before the next ones are
     /// read.
     fn linear(&mut self, tensors: LayerTensors<'_>, product: Product) -> Result<Linear, Error> {
-        let [outputs, inputs] = tensors.config.size(product);
         let order = order(product);
-        let mut matrix = Matrix::new(self.isa, inputs);
-        for segment in self.plan(tensors.parts(product), order) {
-            self.extend(&mut matrix, &segment, outputs, order)?;
-        }
+        let matrix = self.matrix(tensors.parts(product), usize::MAX, order)?;
         let bias = tensors.bias(product)?;
         let bias = bias.map(|bias| in_tiles(&order.of(&rows_of(&bias, 1), &[0.0]).concat()));
         Ok(Linear { matrix, bias })
@@ -174,21 +188,27 @@ impl Packer<'_> {
 
     /// Bytes of all packed matrices.
     fn bytes(&self, config: &Config, vocab: usize) -> usize {
-        let bytes = |tensors: Vec<Described>, order: Order, most: usize| {
-            let segments = self.plan(tensors, order).into_iter();
-            let bytes = segments.map(|segment| segment.bytes(order, most));
-            bytes.sum::<usize>()
-        };
         let tables = [config.embedding(), config.head()].into_iter();
         let tables = tables.take(if config.tied { 1 } else { 2 });
-        let tables = tables.map(|table| bytes(vec![table], Order::AsStored, vocab));
+        let tables = tables.map(|table| self.bytes_of(vec![table], Order::AsStored, vocab));
+        tables.sum::<usize>() + self.bytes_of_layers(config)
+    }
+
+    /// Bytes of at most `most` rows of tensors, one after the other.
+    pub(super) fn bytes_of(&self, tensors: Vec<Described>, order: Order, most: usize) -> usize {
+        let segments = self.plan(tensors, order).into_iter();
+        segments.map(|segment| segment.bytes(order, most)).sum()
+    }
+
+    /// Bytes of all packed matrices of the layers.
+    pub(super) fn bytes_of_layers(&self, config: &Config) -> usize {
         let layers = (0..config.layers.len()).flat_map(|index| {
             let layer = LayerTensors { config, index, tensors: self.tensors };
             let product = move |product| (layer.parts(product), product);
             Product::ALL.map(product)
         });
-        let layers = layers.map(|(parts, product)| bytes(parts, order(product), usize::MAX));
-        tables.sum::<usize>() + layers.sum::<usize>()
+        let bytes = |(parts, product)| self.bytes_of(parts, order(product), usize::MAX);
+        layers.map(bytes).sum()
     }
 
     fn plan(&self, tensors: Vec<Described>, order: Order) -> Vec<SegmentPlan> {
@@ -202,9 +222,9 @@ fn order(product: Product) -> Order {
 }
 
 /// Tensors whose weights are finite as a type stores them.
-struct Checked<'a> {
-    tensors: &'a dyn Tensors,
-    dtype: Dtype,
+pub(super) struct Checked<'a> {
+    pub tensors: &'a dyn Tensors,
+    pub dtype: Dtype,
 }
 
 impl Tensors for Checked<'_> {
@@ -245,7 +265,7 @@ fn rows_of<T>(matrix: &[T], width: usize) -> Vec<&[T]> {
 }
 
 /// Numbers in tiles, padded with zeros.
-fn in_tiles(numbers: &[f32]) -> Vec<[f32; LANES]> {
+pub(super) fn in_tiles(numbers: &[f32]) -> Vec<[f32; LANES]> {
     let tile = |part: &[f32]| std::array::from_fn(|i| part.get(i).copied().unwrap_or(0.0));
     numbers.chunks(LANES).map(tile).collect()
 }

@@ -5,7 +5,6 @@ use std::sync::Mutex;
 use super::angles::RowAngles;
 use super::attention::Scratch;
 use super::matrix::PackedRows;
-use super::weights::ModelWeights;
 use crate::engine::decoder::{Config, Rotation};
 use crate::engine::pool::Shared;
 
@@ -29,6 +28,10 @@ pub(super) struct Workspace {
     pub branch: Shared<f32>,
     /// Logits of the wanted rows.
     pub logits: Shared<f32>,
+    /// Of a head: features of the rows, their states, and embeddings next to states.
+    pub features: Shared<f32>,
+    pub states: Shared<f32>,
+    pub wide: Shared<f32>,
     /// Hidden states of all rows, one tap after the other.
     pub taps: Shared<f32>,
     /// How far each row is rotated, for each rotary embedding.
@@ -47,7 +50,7 @@ impl Workspace {
     /// Makes room for `rows` rows with `taps` hidden states each, and for `logits` logits.
     pub(super) fn reserve(
         &mut self,
-        (config, weights): (&Config, &ModelWeights),
+        (config, words): (&Config, usize),
         (rows, taps): (usize, usize),
         logits: usize,
     ) {
@@ -61,7 +64,7 @@ impl Workspace {
             return;
         }
         self.x = Shared::new(rows * config.hidden, 0.0);
-        self.packed = PackedRows::new(rows * weights.words_per_row());
+        self.packed = PackedRows::new(rows * words);
         self.qkv = Shared::new(rows * config.qkv_width(), 0.0);
         self.mixed = Shared::new(rows * config.query_width(), 0.0);
         self.inner = Shared::new(rows * config.intermediate, 0.0);
@@ -69,6 +72,17 @@ impl Workspace {
             self.branch = Shared::new(rows * config.hidden, 0.0);
         }
         self.rows = rows;
+    }
+
+    /// Makes room for what `rows` rows of a head begin with.
+    pub(super) fn reserve_front(&mut self, (config, features): (&Config, usize), rows: usize) {
+        if rows * features > self.features.len() {
+            self.features = Shared::new(rows * features, 0.0);
+        }
+        if rows * config.hidden > self.states.len() {
+            self.states = Shared::new(rows * config.hidden, 0.0);
+            self.wide = Shared::new(2 * rows * config.hidden, 0.0);
+        }
     }
 
     /// Computes how far rows with these positions are rotated.

@@ -1,0 +1,228 @@
+//! Heads on our own engine: the same passes as the target's, over other inputs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::CHUNK;
+use super::batch::{PassRows, passes};
+use super::cache::NativeCache;
+use super::head_pass::{Front, FrontKind};
+use super::head_weights::HeadWeights;
+use super::pass::{Network, Pass, Weighted};
+use super::query_block::PassToken;
+use super::weights::ModelWeights;
+use super::workspace::Workspace;
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::lanes::IsaKind;
+use crate::core::sampling::{ForEachRow, Logits};
+use crate::core::tree::MAX_NODES;
+use crate::engine::Dtype;
+use crate::engine::decoder::{Feedback, HeadConfig, HeadInput, Tensors, masked};
+use crate::engine::pool::Pool;
+use crate::model::{
+    Computed, Evaluation, HeadStep, LanguageModel, ModelInfo, ModelInputs, Session, Tap, Work,
+};
+
+/// A head on a target of this engine, with whose tables it may compute.
+#[derive(Debug)]
+pub(crate) struct NativeHead {
+    info: ModelInfo,
+    config: HeadConfig,
+    weights: HeadWeights,
+    /// Ids of the target that its tokenizer does not use: their logits are −inf.
+    unused: Vec<Token>,
+    isa: IsaKind,
+    pool: Arc<Pool>,
+    space: Mutex<Workspace>,
+}
+
+/// What a head shares with its target.
+#[derive(Debug, Clone)]
+pub(crate) struct TargetTables {
+    pub(super) weights: Arc<ModelWeights>,
+    pub(super) unused: Vec<Token>,
+    pub(super) isa: IsaKind,
+    pub(super) pool: Arc<Pool>,
+}
+
+impl NativeHead {
+    /// Packs the weights of a head from `tensors`, by their names in a checkpoint. `info` has the
+    /// vocabulary of the target.
+    pub(crate) fn load(
+        info: ModelInfo,
+        config: HeadConfig,
+        dtype: Dtype,
+        tensors: &dyn Tensors,
+        target: &TargetTables,
+    ) -> Result<Self, Error> {
+        let TargetTables { weights, unused, isa, pool } = target.clone();
+        let loading = (isa, dtype);
+        let weights = HeadWeights::load(&config, (&weights, info.vocab), loading, tensors)?;
+        let inputs = ModelInputs::Features(config.features.clone());
+        let info = ModelInfo { sha256: tensors.sha256()?, inputs, hidden: None, ..info };
+        let space = Mutex::new(Workspace::new(pool.threads()));
+        Ok(Self { info, config, weights, unused, isa, pool, space })
+    }
+
+    /// Numbers that the rows of drafted tokens continue from.
+    fn state_width(&self) -> usize {
+        match self.config.input {
+            HeadInput::Added { .. } => 0,
+            _ => self.config.decoder.hidden,
+        }
+    }
+
+    fn network(&self, level: usize) -> Network<'_> {
+        let (weights, decoder) = (&self.weights, &self.config.decoder);
+        let (memory, linear) = weights.head();
+        let kind = match self.config.input {
+            HeadInput::SideBySide { normed_residual, .. } => {
+                FrontKind::SideBySide { normed_residual }
+            }
+            HeadInput::Joined { .. } => FrontKind::Joined,
+            HeadInput::Added { .. } => FrontKind::Added,
+        };
+        let fuse = weights.fc.as_ref().filter(|_| level == 0);
+        Network {
+            config: decoder,
+            isa: self.isa,
+            layers: &weights.layers,
+            memory: &weights.memory,
+            norm: weights.norm.as_deref(),
+            head: Weighted { memory, linear },
+            vocab: self.config.rows(self.info.vocab),
+            front: Some(Front {
+                kind,
+                fuse: fuse.map(|fc| (fc, &weights.fused_norms[..])),
+                join: weights.join.as_ref(),
+                norms: weights.input_norms.as_ref(),
+            }),
+        }
+    }
+
+    /// Computes a level of some sequences.
+    fn run(&self, level: usize, sequences: &mut [(&mut NativeCache, HeadStep)]) -> Vec<Computed> {
+        let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = Vec::with_capacity(sequences.len());
+        found.resize_with(sequences.len(), Computed::default);
+        let lengths = sequences.iter().map(|(_, step)| step.feed.len()).collect::<Vec<_>>();
+        for parts in passes(&lengths, CHUNK) {
+            for PassRows { sequence, rows } in &parts {
+                let (cache, step) = &mut sequences[*sequence];
+                let slots = step.feed[rows.clone()].iter().map(|feed| feed.slot);
+                cache.own_from(slots.clone().min().unwrap_or(usize::MAX));
+                cache.reserve(slots.max().map_or(0, |slot| slot + 1));
+            }
+            self.pass(&mut space, (level, &parts), sequences, &mut found);
+        }
+        found
+    }
+
+    /// Computes some rows of a level of some sequences, whose caches have room for them.
+    fn pass(
+        &self,
+        space: &mut Workspace,
+        (level, parts): (usize, &[PassRows]),
+        sequences: &[(&mut NativeCache, HeadStep)],
+        found: &mut [Computed],
+    ) {
+        let (mut tokens, mut inputs, mut wanted, mut whose) = (vec![], vec![], vec![], vec![]);
+        for PassRows { sequence, rows } in parts {
+            let (cache, step) = &sequences[*sequence];
+            let width = step.inputs.len() / step.feed.len().max(1);
+            let begin = tokens.len();
+            inputs.extend_from_slice(&step.inputs[rows.start * width..rows.end * width]);
+            for row in step.rows.iter().filter(|row| rows.contains(row)) {
+                wanted.push(begin + row - rows.start);
+                whose.push(*sequence);
+            }
+            tokens.extend(step.feed[rows.clone()].iter().map(|feed| PassToken { feed, cache }));
+        }
+        let (net, rows) = (self.network(level), tokens.len());
+        self.fill(space, &net, &tokens, (&inputs, wanted.len()));
+        let back = [match self.config.feedback {
+            Feedback::Plain => Tap::After(net.layers.len()),
+            Feedback::Normed => Tap::Normed,
+        }];
+        let taps = if self.state_width() == 0 { &[][..] } else { &back[..] };
+        let pass = Pass { net, space, tokens: &tokens, rows, wanted: &wanted, taps };
+        self.pool.run_on(self.pool.threads(), &|worker| pass.run(worker));
+        for (row, &sequence) in space.logits.get_mut().chunks_exact(net.vocab).zip(&whose) {
+            found[sequence].logits.push(self.logits(row));
+        }
+        let mut states = space.taps.get_mut().chunks_exact(self.state_width().max(1));
+        for PassRows { sequence, rows } in parts.iter().filter(|_| !taps.is_empty()) {
+            for state in states.by_ref().take(rows.len()) {
+                found[*sequence].states.extend_from_slice(state);
+            }
+        }
+    }
+
+    /// Makes room for a pass, and fills in what its rows begin with.
+    fn fill(
+        &self,
+        space: &mut Workspace,
+        net: &Network<'_>,
+        tokens: &[PassToken<'_>],
+        (inputs, wanted): (&[f32], usize),
+    ) {
+        let (rows, width) = (tokens.len(), self.config.decoder.hidden);
+        let features = self.config.features.width;
+        space.reserve((net.config, self.weights.words_per_row()), (rows, 1), wanted * net.vocab);
+        space.reserve_front((net.config, features), rows);
+        let both = space.wide.get_mut().chunks_exact_mut(2 * width);
+        for (both, token) in both.zip(tokens) {
+            self.weights.embed(token.feed.token as usize, &mut both[..width]);
+        }
+        let fuses = net.front.is_some_and(|front| front.fuse.is_some());
+        let to = if fuses { space.features.get_mut() } else { space.states.get_mut() };
+        if inputs.is_empty() {
+            to[..rows * width].fill(0.0);
+        }
+        to[..inputs.len()].copy_from_slice(inputs);
+        let offset = self.config.positions;
+        let positions = tokens.iter().map(|row| row.feed.position + offset).collect::<Vec<_>>();
+        space.rotate(&self.weights.rotations, &positions);
+    }
+
+    /// A row of logits, for the target's tokens.
+    fn logits(&self, row: &[f32]) -> Logits {
+        let Some(ids) = &self.config.ids else { return masked(row.to_vec(), &self.unused) };
+        let mut all = vec![f32::NEG_INFINITY; self.info.vocab];
+        for (&id, &logit) in ids.iter().zip(row) {
+            all[id as usize] = logit;
+        }
+        masked(all, &self.unused)
+    }
+}
+
+impl LanguageModel for NativeHead {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn session(&self) -> Result<Session, Error> {
+        let decoder = &self.config.decoder;
+        let heads = (decoder.kv_heads, decoder.head_dim);
+        let cache = NativeCache::new(decoder.layers.len(), heads, self.info.cache_dtype);
+        let positions = decoder.positions;
+        let session = Session::new(Box::new(cache), positions + MAX_NODES, positions);
+        Ok(session.of_head(self.config.features.width, self.state_width()))
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
+        Session::evaluate_by_level(work, |level, sequences| Ok(self.run(level, sequences)))
+    }
+
+    fn threads(&self, _rows: usize) -> usize {
+        self.pool.threads()
+    }
+
+    fn cache_bytes_per_token(&self) -> usize {
+        self.config.decoder.cache_bytes(self.info.cache_dtype)
+    }
+
+    fn for_each_row(&self) -> ForEachRow {
+        ForEachRow(Pool::for_each_row)
+    }
+}

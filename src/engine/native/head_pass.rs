@@ -1,0 +1,78 @@
+//! What comes before the layers of a head: its token and its state become one input.
+#![allow(unsafe_code)] // parts of shared buffers; each access states its reason
+
+use super::elementwise::Normed;
+use super::pass::{Hand, Pass};
+use super::weights::Linear;
+use crate::engine::pool::Away;
+
+/// What comes before the layers of a head. The workspace holds the embeddings of the rows in the
+/// first halves of `wide`, and their features or their states.
+#[derive(Clone, Copy)]
+pub(super) struct Front<'a> {
+    pub kind: FrontKind,
+    /// The product that fuses features into a state, with their norms, at level 0.
+    pub fuse: Option<(&'a Linear, &'a [Vec<f32>])>,
+    /// The product that joins embedding and state.
+    pub join: Option<&'a Linear>,
+    /// The norms of embedding and state.
+    pub norms: Option<&'a [Vec<f32>; 2]>,
+}
+
+/// How embedding and state become the input of the layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FrontKind {
+    /// The first attention reads both; what goes past it is the state, normalised or not.
+    SideBySide { normed_residual: bool },
+    /// The product joins both.
+    Joined,
+    /// The sum.
+    Added,
+}
+
+impl Hand<'_, '_> {
+    /// Computes the input of the layers.
+    pub(super) fn enter(&mut self, front: Front<'_>) -> Result<(), Away> {
+        let Pass { net, space, rows, .. } = self.pass;
+        let width = net.config.hidden;
+        if let Some((fc, norms)) = front.fuse {
+            let norms = norms.iter().map(|weights| &weights[..]).collect::<Vec<_>>();
+            self.pack(&space.features, &norms, fc, rows, |row| row)?;
+            self.store(net.with(fc), rows, &space.states, width)?;
+        }
+        self.combine(front)?;
+        let Some(join) = front.join else { return Ok(()) };
+        self.pack(&space.wide, &[], join, rows, |row| row)?;
+        self.store(net.with(join), rows, &space.x, width)
+    }
+
+    /// Brings embeddings and states together, row by row.
+    fn combine(&mut self, front: Front<'_>) -> Result<(), Away> {
+        let Pass { net, space, rows, .. } = self.pass;
+        let (width, eps) = (net.config.hidden, net.config.norm_eps);
+        self.worker.share(rows, |row| {
+            let place = row * width..(row + 1) * width;
+            // SAFETY: each row is one piece, and no thread writes to states in this step.
+            let (both, x, state) = unsafe {
+                let both = space.wide.write(2 * place.start..2 * place.end);
+                (both, space.x.write(place.clone()), space.states.read(place))
+            };
+            let (embedding, second) = both.split_at_mut(width);
+            second.copy_from_slice(state);
+            if let Some([first, other]) = front.norms {
+                net.isa.run(Normed { x: &mut *embedding, weights: first, eps });
+                net.isa.run(Normed { x: &mut *second, weights: other, eps });
+            }
+            match front.kind {
+                FrontKind::SideBySide { normed_residual: true } => x.copy_from_slice(second),
+                FrontKind::SideBySide { normed_residual: false } => x.copy_from_slice(state),
+                FrontKind::Joined => {}
+                FrontKind::Added => {
+                    for ((x, embedding), state) in x.iter_mut().zip(embedding).zip(state) {
+                        *x = *embedding + state;
+                    }
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! The weights of a head, packed.
+
+use std::sync::Arc;
+
+use super::matrix::Matrix;
+use super::memory::{Builder, Memory};
+use super::segments::Order;
+use super::weights::{Checked, LayerWeights, Linear, ModelWeights, Packer, in_tiles};
+use crate::core::error::Error;
+use crate::core::lanes::IsaKind;
+use crate::engine::Dtype;
+use crate::engine::decoder::{HeadConfig, LayerTensors, Rotation, Tensors};
+
+/// All weights of a head, and the tables of the target.
+#[derive(Debug)]
+pub(super) struct HeadWeights {
+    pub memory: Memory,
+    pub layers: Vec<LayerWeights>,
+    /// Fuses features.
+    pub fc: Option<Linear>,
+    /// The norms of features before they are fused.
+    pub fused_norms: Vec<Vec<f32>>,
+    /// Joins a token and a state.
+    pub join: Option<Linear>,
+    /// The norms of the embedding and of the state.
+    pub input_norms: Option<[Vec<f32>; 2]>,
+    pub norm: Option<Vec<f32>>,
+    /// Its own embedding and head.
+    embedding: Option<Matrix>,
+    head: Option<Linear>,
+    /// Shared with the target, not copied.
+    target: Arc<ModelWeights>,
+    pub rotations: Vec<Rotation>,
+}
+
+impl HeadWeights {
+    /// Packs the weights of a head on a target with `vocab` tokens.
+    pub(super) fn load(
+        config: &HeadConfig,
+        (target, vocab): (&Arc<ModelWeights>, usize),
+        (isa, dtype): (IsaKind, Dtype),
+        tensors: &dyn Tensors,
+    ) -> Result<Self, Error> {
+        let tensors: &dyn Tensors = &Checked { tensors, dtype };
+        let decoder = &config.decoder;
+        let rows = config.rows(vocab);
+        let own_embedding = config.own_embedding.then(|| (decoder.embedding(), vocab));
+        let own_head = config.own_head.then(|| (decoder.head(), rows));
+        let products = [config.fuses(), config.joins()].into_iter().flatten();
+        let tables = products.map(|product| (product, usize::MAX));
+        let tables = tables.chain(own_embedding.clone()).chain(own_head.clone());
+        let mut packer = Packer { isa, dtype, tensors, memory: Builder::new(0)? };
+        let bytes = tables.map(|(table, rows)| packer.bytes_of(vec![table], Order::AsStored, rows));
+        let bytes = bytes.sum::<usize>() + packer.bytes_of_layers(decoder);
+        packer.memory = Builder::new(bytes)?;
+        let mut linear = |described: Option<_>, most| {
+            let matrix = described.map(|table| packer.table(table, most)).transpose()?;
+            Ok::<_, Error>(matrix.map(|matrix| Linear { matrix, bias: None }))
+        };
+        let fc = linear(config.fuses(), usize::MAX)?;
+        let mut join = linear(config.joins(), usize::MAX)?;
+        if let (Some(join), Some(bias)) = (&mut join, config.bias(tensors)?) {
+            join.bias = Some(in_tiles(&bias));
+        }
+        let embedding = linear(own_embedding.map(|(table, _)| table), vocab)?;
+        let head = linear(own_head.map(|(table, _)| table), rows)?;
+        let layers = (0..decoder.layers.len()).map(|index| {
+            LayerWeights::load(LayerTensors { config: decoder, index, tensors }, &mut packer)
+        });
+        let layers = layers.collect::<Result<Vec<_>, _>>()?;
+        Ok(Self {
+            layers,
+            fc,
+            fused_norms: config.fused_norms(tensors)?,
+            join,
+            input_norms: config.input_norms(tensors)?,
+            norm: config.last_norm.then(|| decoder.read_last_norm(tensors)).transpose()?,
+            embedding: embedding.map(|linear| linear.matrix),
+            head,
+            target: Arc::clone(target),
+            rotations: decoder.rotations(),
+            memory: packer.memory.finish()?,
+        })
+    }
+
+    /// The most words that a row takes that is packed for a product.
+    pub(super) fn words_per_row(&self) -> usize {
+        let layers = self.layers.iter().flat_map(LayerWeights::linears);
+        let others = [&self.fc, &self.join].into_iter().flatten().chain([self.head().1]);
+        let words = layers.chain(others).map(|linear| linear.matrix.words_per_row());
+        words.max().unwrap_or(0)
+    }
+
+    /// Writes the embedding of a token to `row`, as the table has it.
+    pub(super) fn embed(&self, token: usize, row: &mut [f32]) {
+        match &self.embedding {
+            Some(own) => own.unpack(&self.memory, token, row),
+            None => self.target.table().unpack(&self.target.memory, token, row),
+        }
+    }
+
+    /// The head with the memory that holds it.
+    pub(super) fn head(&self) -> (&Memory, &Linear) {
+        match &self.head {
+            Some(own) => (&self.memory, own),
+            None => (&self.target.memory, &self.target.head),
+        }
+    }
+}
