@@ -25,7 +25,7 @@ class Case:
     formula. `config` are keys of config.json; `layer` those of a nested configuration of
     the decoder layer. `taps` are layers of the target, or None for its state after the last
     norm. A case without `target` has one of its own in the same folder, of which `config`
-    is the configuration.
+    is the configuration. `seed` replaces the name as the seed of weights and prompt.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Case:
     heads: int | None = None
     file: str = "model.safetensors"
     variants: tuple[str, ...] = ()
+    seed: str = ""
 
 
 def decoder(
@@ -215,6 +216,7 @@ CASES = [
         "eagle1",
         "qwen3",
         plain(24, num_hidden_layers=2, rope_theta=1e6, bias=False, qkv_bias=True),
+        seed="eagle1 without a bias",
     ),
     Case(
         "mtp_one_layer",
