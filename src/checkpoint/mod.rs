@@ -11,6 +11,7 @@ pub(crate) mod files;
 pub(crate) mod ggml_vocabulary;
 pub mod gguf;
 pub(crate) mod gguf_model;
+pub(crate) mod heads;
 pub(crate) mod hf;
 #[cfg(feature = "harness")]
 pub(crate) mod hub;

@@ -1,6 +1,6 @@
 //! A target with its draft model, and a one-call interface from prompt to completion.
 
-use crate::checkpoint::load;
+use crate::checkpoint::{heads, load};
 use crate::core::chance::{Request, Seeded};
 use crate::core::clock::RealClock;
 use crate::core::distribution::Token;
@@ -62,7 +62,12 @@ impl Pair {
         vocabulary: Vocabulary,
         draft: impl Into<Source>,
     ) -> Result<Self, Error> {
-        let (target, Loaded { model, codec }) = (&self.target, load(draft, Role::Draft)?);
+        let (target, draft) = (&self.target, draft.into());
+        if heads::is_head(&draft.path) {
+            let head = heads::load(&draft, &*target.model)?;
+            return Ok(Self { draft: Some(head), ..self });
+        }
+        let Loaded { model, codec } = load(draft, Role::Draft)?;
         let own = (target.model.info(), &*target.codec);
         let equal = own.0.tokenizer_sha256 == model.info().tokenizer_sha256;
         let draft: Box<dyn LanguageModel> = match vocabulary {

@@ -5,7 +5,9 @@ use super::build::Checkpoint;
 use crate::core::error::Error;
 use crate::core::registry::UnknownName;
 use crate::engine::Settings;
-use crate::engine::decoder::{Activation, Biases, Config, LayerKind, Rope, TensorNames, Tensors};
+use crate::engine::decoder::{
+    Activation, Biases, Config, LayerInput, LayerKind, Rope, TensorNames, Tensors,
+};
 use crate::model::LanguageModel;
 
 /// A shape; the context length is 8192.
@@ -111,7 +113,10 @@ impl ModelShape {
             heads: self.heads,
             kv_heads: self.kv_heads,
             head_dim,
-            layers: vec![LayerKind { window: None, rope: Some(0), wide: false }; self.layers],
+            layers: vec![
+                LayerKind { window: None, rope: Some(0), input: LayerInput::Normed };
+                self.layers
+            ],
             ropes: vec![Rope::plain(10_000.0, head_dim)],
             names: TensorNames::LLAMA,
             norm_eps: 1e-5,

@@ -73,6 +73,38 @@ impl Dtype {
     }
 }
 
+/// How a head is read where programs differ; absent settings are those that it was trained with, as
+/// far as its files say.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeadSettings {
+    /// What the rows of drafted tokens continue from.
+    pub feedback: Option<Feedback>,
+    /// The hidden states of the target that it reads.
+    pub taps: Option<TapSetting>,
+}
+
+/// What the rows of drafted tokens continue from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Feedback {
+    /// The output of the layers.
+    #[serde(rename = "pre")]
+    Plain,
+    /// The same after the last norm.
+    #[serde(rename = "post")]
+    Normed,
+}
+
+/// The hidden states of the target that a head reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TapSetting {
+    /// The numbers of layers in its file, each as the number of layers before the state.
+    AsWritten,
+    /// Those after these numbers of layers.
+    After(Vec<usize>),
+}
+
 /// Settings of a model; absent ones have their defaults.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -85,6 +117,9 @@ pub struct Settings {
     pub kv_cache_dtype: Option<CacheDtype>,
     /// The device that holds the weights: `cpu`, `cuda:N` or `metal`.
     pub device: Option<String>,
+    /// How a head is read where programs differ.
+    #[serde(skip_serializing_if = "HeadSettings::is_default", default)]
+    pub head: HeadSettings,
     /// The native engine's instruction set, for programs that compare them; see
     /// [`IsaKind::choose`] for the default.
     #[serde(skip)]
@@ -105,6 +140,16 @@ pub struct Settings {
     pub without_cache: bool,
 }
 
+impl HeadSettings {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self { feedback: self.feedback.or(other.feedback), taps: self.taps.or(other.taps) }
+    }
+}
+
 impl Settings {
     /// These settings for a target or a draft model; `draft_dtype` overrides the type
     /// of a draft model.
@@ -122,6 +167,7 @@ impl Settings {
             dtype: self.dtype.or(other.dtype),
             kv_cache_dtype: self.kv_cache_dtype.or(other.kv_cache_dtype),
             device: self.device.or(other.device),
+            head: self.head.or(other.head),
             isa: self.isa.or(other.isa),
             threads: self.threads.or(other.threads),
             restless: self.restless || other.restless,

@@ -3,7 +3,7 @@
 use super::keys::ConfigKeys;
 use super::rope::{self, Basis};
 use crate::core::error::Error;
-use crate::engine::decoder::{Activation, Biases, Config, LayerKind, TensorNames};
+use crate::engine::decoder::{Activation, Biases, Config, LayerInput, LayerKind, TensorNames};
 
 /// The most layers: the list of layers is made before the weights confirm their number.
 const MOST_LAYERS: usize = 1 << 12;
@@ -73,13 +73,13 @@ pub(super) fn base(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Result<Config,
     let rope = rope::shared(keys, basis)?;
     let (key, activation) = defaults.activation;
     Ok(Config {
-        model_type: keys.required("model_type", keys.text("model_type")?)?.to_owned(),
+        model_type: String::new(),
         hidden,
         intermediate: size("intermediate_size")?,
         heads,
         kv_heads,
         head_dim,
-        layers: vec![LayerKind { window: None, rope: Some(0), wide: false }; layers],
+        layers: vec![LayerKind { window: None, rope: Some(0), input: LayerInput::Normed }; layers],
         positions: basis.positions.min(rope.positions.unwrap_or(usize::MAX)),
         ropes: vec![rope],
         names: TensorNames::LLAMA,

@@ -26,7 +26,7 @@ impl<'a> ConfigKeys<'a> {
     }
 
     /// The error for a fault in the file.
-    pub(super) fn fault(&self, what: impl AsRef<str>) -> Error {
+    pub(in crate::checkpoint) fn fault(&self, what: impl AsRef<str>) -> Error {
         Error::file(self.file, what.as_ref())
     }
 
@@ -55,7 +55,7 @@ impl<'a> ConfigKeys<'a> {
     }
 
     /// A size: a whole number from 1 to 2³⁰.
-    pub(super) fn size(&self, key: &str) -> Result<Option<usize>, Error> {
+    pub(in crate::checkpoint) fn size(&self, key: &str) -> Result<Option<usize>, Error> {
         self.size_up_to(MOST, key)
     }
 
@@ -70,6 +70,14 @@ impl<'a> ConfigKeys<'a> {
     pub(super) fn count(&self, key: &str) -> Result<Option<usize>, Error> {
         let size = |value: &Value| value.as_u64().map(|n| n as usize).filter(|&n| n <= MOST);
         self.typed(key, &format!("a whole number from 0 to {MOST}"), size)
+    }
+
+    /// A list of whole numbers that may be 0.
+    pub(in crate::checkpoint) fn counts(&self, key: &str) -> Result<Option<Vec<usize>>, Error> {
+        let count = |value: &Value| value.as_u64().map(|n| n as usize).filter(|&n| n <= MOST);
+        self.typed(key, "a list of whole numbers", |value| {
+            value.as_array()?.iter().map(count).collect()
+        })
     }
 
     /// A number above 0.
@@ -87,12 +95,12 @@ impl<'a> ConfigKeys<'a> {
     }
 
     /// `true` or `false`.
-    pub(super) fn flag(&self, key: &str) -> Result<Option<bool>, Error> {
+    pub(in crate::checkpoint) fn flag(&self, key: &str) -> Result<Option<bool>, Error> {
         self.typed(key, "true or false", Value::as_bool)
     }
 
     /// A string.
-    pub(super) fn text(&self, key: &str) -> Result<Option<&'a str>, Error> {
+    pub(in crate::checkpoint) fn text(&self, key: &str) -> Result<Option<&'a str>, Error> {
         self.typed(key, "a string", Value::as_str)
     }
 
@@ -145,7 +153,7 @@ impl<'a> ConfigKeys<'a> {
     }
 
     /// A table.
-    pub(super) fn table(&self, key: &str) -> Result<Option<ConfigKeys<'a>>, Error> {
+    pub(in crate::checkpoint) fn table(&self, key: &str) -> Result<Option<ConfigKeys<'a>>, Error> {
         let table = self.typed(key, "a table", Value::as_object)?;
         let within = format!("{}{key}.", self.within);
         Ok(table.map(|table| ConfigKeys { file: self.file, within, table }))

@@ -51,5 +51,18 @@ pub(super) fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
         let known = FAMILIES.iter().map(|family| family.model_type).collect::<Vec<_>>();
         keys.fault(format!("model_type is {found}; supported are: {}", known.join(", ")))
     })?;
-    (family.config)(keys)
+    family.decoder(keys)
+}
+
+/// The decoder that a configuration of the family `model_type` describes.
+pub(super) fn config_as(keys: &ConfigKeys<'_>, model_type: &str) -> Result<Config, Error> {
+    let family = FAMILIES.iter().find(|family| family.model_type == model_type);
+    let family = family.ok_or_else(|| keys.fault(format!("there is no family {model_type}")))?;
+    family.decoder(keys)
+}
+
+impl Family {
+    fn decoder(&self, keys: &ConfigKeys<'_>) -> Result<Config, Error> {
+        Ok(Config { model_type: self.model_type.to_owned(), ..(self.config)(keys)? })
+    }
 }

@@ -13,8 +13,8 @@ use crate::io::input::{foreign, read_whole};
 /// A file that is read once and as a whole, so the bytes that are used are the bytes
 /// that are hashed.
 #[derive(Debug)]
-pub(super) struct Text {
-    pub(super) file: PathBuf,
+pub(in crate::checkpoint) struct Text {
+    pub(in crate::checkpoint) file: PathBuf,
     pub(super) bytes: Vec<u8>,
 }
 
@@ -23,13 +23,13 @@ impl Text {
     ///
     /// # Errors
     /// If it is missing, not a regular file, or larger than 256 MiB.
-    pub(super) fn read(file: PathBuf) -> Result<Self, Error> {
+    pub(in crate::checkpoint) fn read(file: PathBuf) -> Result<Self, Error> {
         let bytes = open(&file)?.from(0).and_then(read_whole).map_err(|e| unreadable(&file, &e))?;
         Ok(Self { file, bytes })
     }
 
     /// The content as JSON.
-    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
+    pub(in crate::checkpoint) fn json<T: DeserializeOwned>(&self) -> Result<T, Error> {
         serde_json::from_slice(&self.bytes).map_err(|error| {
             if let Some(what) = foreign(&self.bytes) {
                 return self.fault(what);
@@ -60,7 +60,7 @@ impl Text {
     }
 
     /// Adds name and content to a hash; the folder of the file has no effect.
-    pub(super) fn add_to(&self, hash: &mut Sha256) {
+    pub(in crate::checkpoint) fn add_to(&self, hash: &mut Sha256) {
         add_name(hash, &self.file);
         hash.update((self.bytes.len() as u64).to_le_bytes());
         hash.update(&self.bytes);

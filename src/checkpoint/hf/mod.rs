@@ -17,9 +17,9 @@ use sha2::{Digest, Sha256};
 
 pub(super) use self::config::Marks;
 use self::config::read_config;
-use self::files::Text;
+pub(super) use self::files::Text;
 pub(super) use self::tokenizer::{Dialect, HfTokenizer};
-use self::weights::Safetensors;
+pub(super) use self::weights::Safetensors;
 #[cfg(feature = "harness")]
 pub(super) use self::weights::weight_files;
 #[cfg(feature = "harness")]

@@ -27,7 +27,7 @@ const PREFIX: usize = 8;
 const MOST_HEADER: u64 = 100_000_000;
 
 /// The weights of a folder.
-pub(super) struct Safetensors {
+pub(in crate::checkpoint) struct Safetensors {
     files: Vec<Stored>,
     /// For sharded weights: the index, and the number of the file that holds each
     /// tensor.
@@ -51,12 +51,11 @@ struct Index {
 impl Safetensors {
     /// Opens the weights of `folder`: `model.safetensors`, or else what
     /// `model.safetensors.index.json` names.
-    pub(super) fn open(folder: &Path) -> Result<Self, Error> {
-        let read = RefCell::default();
+    pub(in crate::checkpoint) fn open(folder: &Path) -> Result<Self, Error> {
         let whole = folder.join(WHOLE);
         // A dangling link counts as present; reading it then fails.
         if is_there(&whole) {
-            return Ok(Self { files: vec![Stored::open(whole)?], shard: None, read });
+            return Self::of_file(whole);
         }
         let (index, weight_map) = read_index(folder)?;
         let names = shard_names(&index, &weight_map)?;
@@ -65,16 +64,21 @@ impl Safetensors {
         let number = |file: &String| names.binary_search(&file).unwrap_or_default();
         let shard = weight_map.iter().map(|(tensor, file)| (tensor.clone(), number(file)));
         let shard = shard.collect();
-        Ok(Self { files, shard: Some((index, shard)), read })
+        Ok(Self { files, shard: Some((index, shard)), read: RefCell::default() })
+    }
+
+    /// Opens the weights of one file.
+    pub(in crate::checkpoint) fn of_file(file: PathBuf) -> Result<Self, Error> {
+        Ok(Self { files: vec![Stored::open(file)?], shard: None, read: RefCell::default() })
     }
 
     /// Checks that a tensor of this shape is there.
-    pub(super) fn check(&self, name: &str, shape: &[usize]) -> Result<(), Error> {
+    pub(in crate::checkpoint) fn check(&self, name: &str, shape: &[usize]) -> Result<(), Error> {
         self.find(name, shape).map(drop)
     }
 
     /// Whether there is a tensor of this name.
-    pub(super) fn has(&self, name: &str) -> bool {
+    pub(in crate::checkpoint) fn has(&self, name: &str) -> bool {
         self.info(name).is_some()
     }
 
@@ -83,7 +87,11 @@ impl Safetensors {
     /// # Errors
     /// If it is missing, has another shape or an unsupported type, contains NaN or infinity,
     /// or cannot be read.
-    pub(super) fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
+    pub(in crate::checkpoint) fn get(
+        &self,
+        name: &str,
+        shape: &[usize],
+    ) -> Result<Vec<f32>, Error> {
         let (stored, info) = self.find(name, shape)?;
         let (tensor, hash) = stored.tensor(name, info)?;
         if !tensor.iter().all(|weight| weight.is_finite()) {
@@ -93,8 +101,39 @@ impl Safetensors {
         Ok(tensor)
     }
 
+    /// A list of `length` whole numbers.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    pub(in crate::checkpoint) fn integers(
+        &self,
+        name: &str,
+        length: usize,
+    ) -> Result<Vec<i64>, Error> {
+        let (stored, info) = self.find(name, &[length])?;
+        let unit = match info.dtype {
+            Dtype::I64 => 8,
+            Dtype::I32 => 4,
+            other => {
+                let what = format!("tensor {name} is of type {other}; supported are: i64, i32");
+                return Err(stored.file.fault(what));
+            }
+        };
+        let mut numbers = Vec::with_capacity(length);
+        let hash = stored.pieces(info, unit, |piece| {
+            let number = |bytes: &[u8]| match *bytes {
+                [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
+                [a, b, c, d, e, f, g, h] => i64::from_le_bytes([a, b, c, d, e, f, g, h]),
+                _ => 0,
+            };
+            numbers.extend(piece.chunks_exact(unit).map(number));
+        })?;
+        self.read.borrow_mut().insert(name.to_owned(), hash);
+        Ok(numbers)
+    }
+
     /// The type of a tensor.
-    pub(super) fn kind(&self, name: &str) -> TensorKind {
+    pub(in crate::checkpoint) fn kind(&self, name: &str) -> TensorKind {
         self.info(name).and_then(|info| kind_of(info.dtype)).unwrap_or(TensorKind::F32)
     }
 
@@ -109,7 +148,7 @@ impl Safetensors {
     ///
     /// # Errors
     /// If a file was changed since it was opened.
-    pub(super) fn add_to(&self, hash: &mut Sha256) -> Result<(), Error> {
+    pub(in crate::checkpoint) fn add_to(&self, hash: &mut Sha256) -> Result<(), Error> {
         if let Some((index, _)) = &self.shard {
             index.add_to(hash);
         }
@@ -193,12 +232,21 @@ impl Stored {
             let what = format!("tensor {name} is of type {found}; supported are: f32, f16, bf16");
             return Err(self.file.fault(what));
         };
+        let mut tensor = Vec::with_capacity(info.shape.iter().product());
+        let hash = self.pieces(info, kind.bytes(), |piece| kind.dequantise(piece, &mut tensor))?;
+        Ok((tensor, hash))
+    }
+
+    /// Reads the bytes of a tensor in pieces that are multiples of `unit`, and hashes them.
+    fn pieces(
+        &self,
+        info: &TensorInfo,
+        unit: usize,
+        each: impl FnMut(&[u8]),
+    ) -> Result<[u8; 32], Error> {
         let (start, end) = info.data_offsets;
         let place = ((self.header.len() + start) as u64, (end - start) as u64);
-        let mut tensor = Vec::with_capacity(info.shape.iter().product());
-        let unit = kind.bytes();
-        let hash = self.file.hashed(place, unit, |piece| kind.dequantise(piece, &mut tensor))?;
-        Ok((tensor, hash))
+        self.file.hashed(place, unit, each)
     }
 }
 

@@ -58,8 +58,19 @@ pub(crate) struct LayerKind {
     pub window: Option<usize>,
     /// The number of its rotary embedding; none if absent.
     pub rope: Option<usize>,
-    /// Whether its attention reads two states side by side: the first layer of some heads.
-    pub wide: bool,
+    /// What its attention reads.
+    pub input: LayerInput,
+}
+
+/// What the attention of a layer reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LayerInput {
+    /// The hidden state, after the layer's norm if it has one.
+    Normed,
+    /// The hidden state as it is: the first layer of some heads.
+    Plain,
+    /// Two states side by side, each with a norm of its own: the first layer of others.
+    SideBySide,
 }
 
 /// Norms of queries and keys.
@@ -133,9 +144,10 @@ impl Config {
 
     /// Outputs and inputs of a product of a layer.
     pub(crate) fn size(&self, layer: usize, product: Product) -> [usize; 2] {
-        let wide = self.layers.get(layer).is_some_and(|layer| layer.wide);
+        let kind = self.layers.get(layer).map(|layer| layer.input);
+        let states = if kind == Some(LayerInput::SideBySide) { 2 } else { 1 };
         match product {
-            Product::Qkv => [self.qkv_width(), self.hidden * (1 + usize::from(wide))],
+            Product::Qkv => [self.qkv_width(), states * self.hidden],
             Product::Output => [self.hidden, self.query_width()],
             Product::GateUp => [2 * self.intermediate, self.hidden],
             Product::Down => [self.hidden, self.intermediate],

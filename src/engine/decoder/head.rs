@@ -1,15 +1,18 @@
-//! The switches of heads: small decoders that read hidden states of a target.
+//! The switches of heads: small decoders that read hidden states of a target. The formats of heads
+//! are settings of them.
 
 use super::config::Config;
+use super::names::TensorNames;
 use super::tensors::{Described, Tensors, weight};
 use crate::core::distribution::Token;
 use crate::core::error::Error;
+use crate::engine::{Dtype, Feedback};
 use crate::model::Features;
 
 /// The shape of a head, and what it computes.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct HeadConfig {
-    /// Its layers. Embedding and head are its own tables, as far as it has them.
+    /// Its layers, with the tables that it has of its own.
     pub decoder: Config,
     /// The hidden states of the target that it reads.
     pub features: Features,
@@ -25,122 +28,171 @@ pub(crate) struct HeadConfig {
     pub feedback: Feedback,
     /// The target's token for each of its own, if these differ.
     pub ids: Option<Vec<Token>>,
-    /// Added to the positions of rows. Rotary positions are relative, so this changes nothing
-    /// unless rows of a kind differ.
+    /// What is added to the positions of its rows.
     pub positions: usize,
 }
 
 /// How a token and a state become the input of the layers.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeadInput {
     /// The first attention reads both, each with its norm, and the state goes on past it
     /// (Li et al. 2025, EAGLE-3, arXiv 2503.01840).
     SideBySide {
-        /// Norms of the features before they are fused.
-        fused: Norms,
-        /// The norm of the embedding, and that of the state.
-        norms: [&'static str; 2],
+        /// The norms of the features before they are fused.
+        fused: FusedNorms,
         /// Whether the normalised state goes on, instead of the state.
         normed_residual: bool,
     },
     /// A product joins both (Li et al. 2024, EAGLE, arXiv 2401.15077; DeepSeek-V3, arXiv
     /// 2412.19437, equation 21).
     Joined {
-        /// The product.
-        product: &'static str,
-        /// Whether it adds a bias.
+        /// Whether the product adds a bias.
         bias: bool,
-        /// The norm of the embedding, and that of the state, if there are any.
-        norms: Option<[&'static str; 2]>,
+        /// Whether embedding and state have norms.
+        normed: bool,
+        /// Whether the product reads the state first.
+        state_first: bool,
     },
     /// The fused features of a committed token are added to its embedding; the rows of drafted
     /// tokens read the embedding alone.
     Added {
-        /// Norms of the features before they are fused.
-        fused: Norms,
+        /// The norms of the features before they are fused.
+        fused: FusedNorms,
     },
 }
 
 /// Norms of features before they are fused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Norms {
+pub(crate) enum FusedNorms {
     /// None.
     None,
     /// One of all numbers.
-    Whole(&'static str),
-    /// One for each state; numbers follow the name.
-    Each(&'static str),
+    Whole,
+    /// One for each state.
+    Each,
 }
 
-/// What the rows of drafted tokens continue from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Feedback {
-    /// The output of the layers.
-    Plain,
-    /// The same after the last norm.
-    Normed,
+/// The names of a head's tensors; formats map theirs to these.
+impl TensorNames {
+    /// Those of the layers and tables of a head.
+    pub(crate) const HEAD: Self = Self {
+        embedding: "embed_tokens",
+        layers: "layers",
+        norm: "norm",
+        head: "lm_head",
+        ..Self::LLAMA
+    };
 }
+
+/// Fuses features.
+pub(crate) const FC: &str = "fc";
+/// The norms of features; a number follows if each state has one.
+pub(crate) const FC_NORM: &str = "fc_norm";
+/// Joins a token and a state.
+pub(crate) const JOIN: &str = "join";
+/// The norms of embedding and state.
+pub(crate) const EMBEDDING_NORM: &str = "embedding_norm";
+pub(crate) const STATE_NORM: &str = "state_norm";
 
 impl HeadConfig {
-    /// The product that fuses the features, with its name.
+    /// The product that fuses the features.
     pub(crate) fn fuses(&self) -> Option<Described> {
         let fused = !matches!(self.input, HeadInput::Joined { .. });
-        let shape = vec![self.decoder.hidden, self.features.width];
-        fused.then(|| (weight("fc"), shape))
+        fused.then(|| (weight(FC), vec![self.decoder.hidden, self.features.width]))
     }
 
-    /// The product that joins a token and a state, with its name.
+    /// The product that joins a token and a state.
     pub(crate) fn joins(&self) -> Option<Described> {
-        let HeadInput::Joined { product, .. } = self.input else { return None };
-        Some((weight(product), vec![self.decoder.hidden, 2 * self.decoder.hidden]))
+        let joined = matches!(self.input, HeadInput::Joined { .. });
+        joined.then(|| (weight(JOIN), vec![self.decoder.hidden, 2 * self.decoder.hidden]))
     }
 
     /// The bias of the product that joins a token and a state.
-    pub(crate) fn bias(&self, tensors: &dyn Tensors) -> Result<Option<Vec<f32>>, Error> {
-        match self.input {
-            HeadInput::Joined { product, bias: true, .. } => {
-                tensors.get(&format!("{product}.bias"), &[self.decoder.hidden]).map(Some)
-            }
-            _ => Ok(None),
-        }
+    fn bias(&self) -> Option<Described> {
+        let bias = matches!(self.input, HeadInput::Joined { bias: true, .. });
+        bias.then(|| (format!("{JOIN}.bias"), vec![self.decoder.hidden]))
     }
 
     /// The norms of the features before they are fused.
-    pub(crate) fn fused_norms(&self, tensors: &dyn Tensors) -> Result<Vec<Vec<f32>>, Error> {
+    fn fused_norms(&self) -> Vec<Described> {
         let (HeadInput::SideBySide { fused, .. } | HeadInput::Added { fused }) = self.input else {
-            return Ok(Vec::new());
+            return Vec::new();
         };
-        let width = self.features.width;
-        let described = match fused {
-            Norms::None => Vec::new(),
-            Norms::Whole(name) => vec![(weight(name), vec![width])],
-            Norms::Each(name) => {
-                let count = self.features.taps.len();
-                let each = |number| (weight(&format!("{name}.{number}")), vec![width / count]);
-                (0..count).map(each).collect()
-            }
-        };
-        described.into_iter().map(|norm| self.decoder.read_norm(tensors, norm)).collect()
+        let (width, count) = (self.features.width, self.features.taps.len());
+        let each = |number| (weight(&format!("{FC_NORM}.{number}")), vec![width / count]);
+        match fused {
+            FusedNorms::None => Vec::new(),
+            FusedNorms::Whole => vec![(weight(FC_NORM), vec![width])],
+            FusedNorms::Each => (0..count).map(each).collect(),
+        }
     }
 
-    /// The norms of the embedding and of the state, if there are any.
-    pub(crate) fn input_norms(
+    /// The norms of embedding and state, if there are any.
+    fn input_norms(&self) -> Option<[Described; 2]> {
+        let normed = match self.input {
+            HeadInput::SideBySide { .. } => true,
+            HeadInput::Joined { normed, .. } => normed,
+            HeadInput::Added { .. } => false,
+        };
+        let norm = |name| (weight(name), vec![self.decoder.hidden]);
+        normed.then(|| [EMBEDDING_NORM, STATE_NORM].map(norm))
+    }
+
+    /// Names and shapes of all tensors of its own; `vocab` is the number of the target's tokens.
+    pub(crate) fn tensors(&self, vocab: usize) -> Vec<Described> {
+        let mut all = self.decoder.layers().collect::<Vec<_>>();
+        all.extend([self.fuses(), self.joins(), self.bias()].into_iter().flatten());
+        all.extend(self.fused_norms());
+        all.extend(self.input_norms().into_iter().flatten());
+        all.extend(self.last_norm.then(|| self.decoder.last_norm()));
+        all.extend(self.own_embedding.then(|| self.embedding(vocab)));
+        all.extend(self.own_head.then(|| self.head(vocab)));
+        all
+    }
+
+    /// Its own embedding.
+    pub(crate) fn embedding(&self, vocab: usize) -> Described {
+        (self.decoder.embedding().0, vec![vocab, self.decoder.hidden])
+    }
+
+    /// Its own head.
+    pub(crate) fn head(&self, vocab: usize) -> Described {
+        (self.decoder.head().0, vec![self.rows(vocab), self.decoder.hidden])
+    }
+
+    /// Number of its tokens; `vocab` is that of the target's.
+    pub(crate) fn rows(&self, vocab: usize) -> usize {
+        self.ids.as_ref().map_or(vocab, Vec::len)
+    }
+
+    /// Bytes of the matrices that the row of a drafted token reads.
+    pub(crate) fn matrix_bytes(&self, vocab: usize, dtype: Dtype, tensors: &dyn Tensors) -> usize {
+        let layers = self.decoder.matrix_bytes(0, dtype, tensors);
+        let others = [self.joins(), Some(self.head(vocab))].into_iter().flatten();
+        let bytes = |(name, shape): (String, Vec<usize>)| {
+            dtype.bytes(shape[0], shape[1], tensors.kind(&name))
+        };
+        layers + others.map(bytes).sum::<usize>()
+    }
+
+    /// The weights of [`Self::bias`].
+    pub(crate) fn read_bias(&self, tensors: &dyn Tensors) -> Result<Option<Vec<f32>>, Error> {
+        self.bias().map(|(name, shape)| tensors.get(&name, &shape)).transpose()
+    }
+
+    /// The weights of [`Self::fused_norms`].
+    pub(crate) fn read_fused_norms(&self, tensors: &dyn Tensors) -> Result<Vec<Vec<f32>>, Error> {
+        let norms = self.fused_norms().into_iter();
+        norms.map(|norm| self.decoder.read_norm(tensors, norm)).collect()
+    }
+
+    /// The weights of the norms of embedding and state.
+    pub(crate) fn read_input_norms(
         &self,
         tensors: &dyn Tensors,
     ) -> Result<Option<[Vec<f32>; 2]>, Error> {
-        let [embedding, state] = match self.input {
-            HeadInput::SideBySide { norms, .. } | HeadInput::Joined { norms: Some(norms), .. } => {
-                norms
-            }
-            _ => return Ok(None),
-        };
-        let norm = |name| (weight(name), vec![self.decoder.hidden]);
-        let read = |name| self.decoder.read_norm(tensors, norm(name));
+        let Some([embedding, state]) = self.input_norms() else { return Ok(None) };
+        let read = |norm| self.decoder.read_norm(tensors, norm);
         Ok(Some([read(embedding)?, read(state)?]))
-    }
-
-    /// Number of logits before they become those of the target's tokens.
-    pub(crate) fn rows(&self, target: usize) -> usize {
-        self.ids.as_ref().map_or(target, Vec::len)
     }
 }

@@ -9,8 +9,12 @@ mod names;
 mod rope;
 mod tensors;
 
-pub(crate) use config::{Activation, Biases, Config, HeadNorms, LayerKind, Product, visible_from};
-pub(crate) use head::{Feedback, HeadConfig, HeadInput, Norms};
+pub(crate) use config::{
+    Activation, Biases, Config, HeadNorms, LayerInput, LayerKind, Product, visible_from,
+};
+pub(crate) use head::{
+    EMBEDDING_NORM, FC_NORM, FusedNorms, HeadConfig, HeadInput, JOIN, STATE_NORM,
+};
 pub(crate) use names::{NORMS_AFTER, NORMS_AROUND, TensorNames};
 pub(crate) use rope::{Rope, Rotation, Scaling, angles};
 pub(crate) use tensors::{Described, LayerTensors, Tensors};

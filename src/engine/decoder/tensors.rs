@@ -1,6 +1,6 @@
 //! The tensors of a checkpoint, as the decoder asks for them.
 
-use super::config::{Config, HeadNorms, Product};
+use super::config::{Config, HeadNorms, LayerInput, Product};
 use crate::core::error::Error;
 use crate::engine::Dtype;
 use crate::engine::blocks::{RawRows, TensorKind};
@@ -56,8 +56,12 @@ impl Config {
     /// Names and shapes of all tensors of a checkpoint.
     pub(crate) fn tensors(&self) -> impl Iterator<Item = Described> {
         let head = (!self.tied).then(|| self.head());
-        let layers = (0..self.layers.len()).flat_map(|layer| self.layer(layer));
-        [self.embedding()].into_iter().chain(head).chain([self.last_norm()]).chain(layers)
+        [self.embedding()].into_iter().chain(head).chain([self.last_norm()]).chain(self.layers())
+    }
+
+    /// Names and shapes of the tensors of all layers.
+    pub(super) fn layers(&self) -> impl Iterator<Item = Described> {
+        (0..self.layers.len()).flat_map(|layer| self.layer(layer))
     }
 
     /// Number of weights of the whole checkpoint.
@@ -87,7 +91,7 @@ impl Config {
         (weight(self.names.head), vec![self.vocab_rows, self.hidden])
     }
 
-    fn last_norm(&self) -> Described {
+    pub(super) fn last_norm(&self) -> Described {
         (weight(self.names.norm), vec![self.hidden])
     }
 
@@ -149,7 +153,11 @@ impl Config {
     /// The norms of a layer, in the order of [`TensorNames::norms`](super::TensorNames::norms).
     fn norms(&self, layer: usize) -> [Option<Described>; 4] {
         let norm = |name| (weight(&self.within(layer, name)), vec![self.hidden]);
-        self.names.norms.map(|name| name.map(norm))
+        let mut names = self.names.norms;
+        if self.layers[layer].input != LayerInput::Normed {
+            names[0] = None;
+        }
+        names.map(|name| name.map(norm))
     }
 
     /// The norms of queries and of keys.

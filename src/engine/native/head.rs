@@ -16,9 +16,9 @@ use crate::core::error::Error;
 use crate::core::lanes::IsaKind;
 use crate::core::sampling::{ForEachRow, Logits};
 use crate::core::tree::MAX_NODES;
-use crate::engine::Dtype;
-use crate::engine::decoder::{Feedback, HeadConfig, HeadInput, Tensors, masked};
+use crate::engine::decoder::{HeadConfig, HeadInput, Tensors, masked};
 use crate::engine::pool::Pool;
+use crate::engine::{Dtype, Feedback};
 use crate::model::{
     Computed, Evaluation, HeadStep, LanguageModel, ModelInfo, ModelInputs, Session, Tap, Work,
 };
@@ -79,7 +79,7 @@ impl NativeHead {
             HeadInput::SideBySide { normed_residual, .. } => {
                 FrontKind::SideBySide { normed_residual }
             }
-            HeadInput::Joined { .. } => FrontKind::Joined,
+            HeadInput::Joined { state_first, .. } => FrontKind::Joined { state_first },
             HeadInput::Added { .. } => FrontKind::Added,
         };
         let fuse = weights.fc.as_ref().filter(|_| level == 0);

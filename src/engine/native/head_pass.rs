@@ -25,7 +25,7 @@ pub(super) enum FrontKind {
     /// The first attention reads both; what goes past it is the state, normalised or not.
     SideBySide { normed_residual: bool },
     /// The product joins both.
-    Joined,
+    Joined { state_first: bool },
     /// The sum.
     Added,
 }
@@ -57,7 +57,14 @@ impl Hand<'_, '_> {
                 let both = space.wide.write(2 * place.start..2 * place.end);
                 (both, space.x.write(place.clone()), space.states.read(place))
             };
-            let (embedding, second) = both.split_at_mut(width);
+            let (first, second) = both.split_at_mut(width);
+            let (embedding, second) = match front.kind {
+                FrontKind::Joined { state_first: true } => {
+                    second.copy_from_slice(first);
+                    (second, first)
+                }
+                _ => (first, second),
+            };
             second.copy_from_slice(state);
             if let Some([first, other]) = front.norms {
                 net.isa.run(Normed { x: &mut *embedding, weights: first, eps });
@@ -66,7 +73,7 @@ impl Hand<'_, '_> {
             match front.kind {
                 FrontKind::SideBySide { normed_residual: true } => x.copy_from_slice(second),
                 FrontKind::SideBySide { normed_residual: false } => x.copy_from_slice(state),
-                FrontKind::Joined => {}
+                FrontKind::Joined { .. } => {}
                 FrontKind::Added => {
                     for ((x, embedding), state) in x.iter_mut().zip(embedding).zip(state) {
                         *x = *embedding + state;

@@ -43,27 +43,23 @@ impl HeadWeights {
     ) -> Result<Self, Error> {
         let tensors: &dyn Tensors = &Checked { tensors, dtype };
         let decoder = &config.decoder;
-        let rows = config.rows(vocab);
-        let own_embedding = config.own_embedding.then(|| (decoder.embedding(), vocab));
-        let own_head = config.own_head.then(|| (decoder.head(), rows));
-        let products = [config.fuses(), config.joins()].into_iter().flatten();
-        let tables = products.map(|product| (product, usize::MAX));
-        let tables = tables.chain(own_embedding.clone()).chain(own_head.clone());
+        let embedding = config.own_embedding.then(|| config.embedding(vocab));
+        let head = config.own_head.then(|| config.head(vocab));
+        let tables = [config.fuses(), config.joins(), embedding, head];
         let mut packer = Packer { isa, dtype, tensors, memory: Builder::new(0)? };
-        let bytes = tables.map(|(table, rows)| packer.bytes_of(vec![table], Order::AsStored, rows));
-        let bytes = bytes.sum::<usize>() + packer.bytes_of_layers(decoder);
-        packer.memory = Builder::new(bytes)?;
-        let mut linear = |described: Option<_>, most| {
-            let matrix = described.map(|table| packer.table(table, most)).transpose()?;
-            Ok::<_, Error>(matrix.map(|matrix| Linear { matrix, bias: None }))
-        };
-        let fc = linear(config.fuses(), usize::MAX)?;
-        let mut join = linear(config.joins(), usize::MAX)?;
-        if let (Some(join), Some(bias)) = (&mut join, config.bias(tensors)?) {
+        let stored = tables.iter().flatten().cloned();
+        let bytes = stored.map(|table| packer.bytes_of(vec![table], Order::AsStored, usize::MAX));
+        packer.memory = Builder::new(bytes.sum::<usize>() + packer.bytes_of_layers(decoder))?;
+        let mut packed = Vec::with_capacity(tables.len());
+        for table in tables {
+            let matrix = table.map(|table| packer.table(table, usize::MAX)).transpose()?;
+            packed.push(matrix.map(|matrix| Linear { matrix, bias: None }));
+        }
+        let [fc, mut join, embedding, head] = <[_; 4]>::try_from(packed)
+            .map_err(|_| Error::engine("a head has four tables at most"))?;
+        if let (Some(join), Some(bias)) = (&mut join, config.read_bias(tensors)?) {
             join.bias = Some(in_tiles(&bias));
         }
-        let embedding = linear(own_embedding.map(|(table, _)| table), vocab)?;
-        let head = linear(own_head.map(|(table, _)| table), rows)?;
         let layers = (0..decoder.layers.len()).map(|index| {
             LayerWeights::load(LayerTensors { config: decoder, index, tensors }, &mut packer)
         });
@@ -71,9 +67,9 @@ impl HeadWeights {
         Ok(Self {
             layers,
             fc,
-            fused_norms: config.fused_norms(tensors)?,
+            fused_norms: config.read_fused_norms(tensors)?,
             join,
-            input_norms: config.input_norms(tensors)?,
+            input_norms: config.read_input_norms(tensors)?,
             norm: config.last_norm.then(|| decoder.read_last_norm(tensors)).transpose()?,
             embedding: embedding.map(|linear| linear.matrix),
             head,

@@ -16,7 +16,7 @@ use super::query_block::{PassToken, RowGroup};
 use super::weights::{LayerWeights, Linear};
 use super::workspace::Workspace;
 use crate::core::lanes::{IsaKind, LANES};
-use crate::engine::decoder::{Config, HeadNorms};
+use crate::engine::decoder::{Config, HeadNorms, LayerInput};
 use crate::engine::pool::{Away, Shared, Worker};
 use crate::model::Tap;
 
@@ -122,7 +122,8 @@ impl Hand<'_, '_> {
         for (number, layer) in net.layers.iter().enumerate() {
             let [before_attention, after_attention, before_mlp, after_mlp] =
                 layer.norms.each_ref().map(Option::as_deref);
-            let input = if net.config.layers[number].wide { &space.wide } else { &space.x };
+            let both = net.config.layers[number].input == LayerInput::SideBySide;
+            let input = if both { &space.wide } else { &space.x };
             self.pack(input, before_attention.as_slice(), &layer.qkv, rows, |row| row)?;
             self.store(net.with(&layer.qkv), rows, &space.qkv, net.config.qkv_width())?;
             self.norm_heads_together(layer)?;
@@ -140,7 +141,7 @@ impl Hand<'_, '_> {
             self.tap(Tap::After(number + 1))?;
         }
         self.tap(Tap::Normed)?;
-        self.head()
+        if wanted.is_empty() { Ok(()) } else { self.head() }
     }
 
     /// Copies the hidden states of all rows, if they are to be copied here.

@@ -1,4 +1,6 @@
 //! Heads: predictors that read hidden states of the target.
 
 mod history;
+#[cfg(feature = "engine")]
+mod parity;
 mod toys;

@@ -1,0 +1,171 @@
+//! The files of a head's folder.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use crate::checkpoint::families::{self, ConfigKeys};
+use crate::checkpoint::hf::{Safetensors, Text};
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::engine::HeadSettings;
+use crate::engine::blocks::TensorKind;
+use crate::engine::decoder::{Config, HeadConfig, TensorNames, Tensors};
+use crate::io::input::is_there;
+use crate::model::HiddenStates;
+use crate::model::toy::hex;
+
+/// The weights of some formats, if there is no `model.safetensors`.
+const OTHER_WEIGHTS: &str = "medusa_lm_head.safetensors";
+/// Weights that are programs, not data.
+const PICKLES: [&str; 3] = ["pytorch_model.bin", "medusa_lm_head.pt", "model.pt"];
+
+/// The folder of a head.
+pub(super) struct HeadFolder {
+    config: Text,
+    table: Map<String, Value>,
+    pub(super) weights: Safetensors,
+}
+
+impl HeadFolder {
+    /// Reads the configuration, and the headers of the weights.
+    pub(super) fn open(folder: &Path) -> Result<Self, Error> {
+        let config = Text::read(folder.join("config.json"))?;
+        let table = config.json()?;
+        let pickle = PICKLES.iter().find(|name| is_there(&folder.join(name)));
+        let other = folder.join(OTHER_WEIGHTS);
+        let weights =
+            if is_there(&other) { Safetensors::of_file(other) } else { Safetensors::open(folder) };
+        let weights = weights.map_err(|error| match pickle {
+            None => error,
+            Some(name) => Error::file(
+                &folder.join(name),
+                "pickled weights are programs and are not run: load them with torch.load, and save \
+                 the dictionary with safetensors.torch.save_file as model.safetensors",
+            ),
+        })?;
+        Ok(Self { config, table, weights })
+    }
+
+    /// What formats read.
+    pub(super) fn files<'a>(
+        &'a self,
+        vocab: usize,
+        hidden: HiddenStates,
+        settings: &'a HeadSettings,
+    ) -> HeadFiles<'a> {
+        let keys = ConfigKeys::new(&self.config.file, &self.table);
+        HeadFiles { keys, weights: &self.weights, vocab, hidden, settings }
+    }
+}
+
+/// What formats read: a head's configuration and the names of its tensors, and what is known of the
+/// target.
+pub(super) struct HeadFiles<'a> {
+    pub(super) keys: ConfigKeys<'a>,
+    pub(super) weights: &'a Safetensors,
+    /// Number of the target's tokens.
+    pub(super) vocab: usize,
+    /// The target's hidden states.
+    pub(super) hidden: HiddenStates,
+    pub(super) settings: &'a HeadSettings,
+}
+
+impl HeadFiles<'_> {
+    /// The layers that `keys` describe, as those of a family.
+    pub(super) fn decoder(&self, keys: &ConfigKeys<'_>, family: &str) -> Result<Config, Error> {
+        let config = families::config_as(keys, family)?;
+        if config.layers.iter().any(|layer| layer.window.is_some()) {
+            let why = "layer_types names sliding_attention, which no two programs apply alike to \
+                       the rows of drafted tokens; heads with windows are not supported";
+            return Err(keys.fault(why));
+        }
+        Ok(Config { names: TensorNames::HEAD, tied: false, ..config })
+    }
+
+    /// The target's token of each of the head's, from the offsets of `d2t`; none if the head has all
+    /// tokens of the target. `own` is the number of the head's tokens.
+    pub(super) fn ids(&self, own: usize) -> Result<Option<Vec<Token>>, Error> {
+        if !self.weights.has("d2t") {
+            if own == self.vocab {
+                return Ok(None);
+            }
+            return Err(self.keys.fault(format!(
+                "draft_vocab_size is {own} and the target has {} tokens, but tensor d2t, which says \
+                 which are which, is missing",
+                self.vocab
+            )));
+        }
+        let offsets = self.weights.integers("d2t", own)?;
+        let ids = offsets.iter().enumerate().map(|(own, offset)| {
+            let id = own as i64 + offset;
+            usize::try_from(id).ok().filter(|&id| id < self.vocab).map(|id| id as Token)
+        });
+        let ids = ids.collect::<Option<Vec<_>>>();
+        let ids = ids.filter(|ids| {
+            let mut sorted = ids.clone();
+            sorted.sort_unstable();
+            sorted.windows(2).all(|pair| pair[0] != pair[1])
+        });
+        let wrong = format!(
+            "tensor d2t is not the offset of each of {own} draft tokens to a token of its own below {}",
+            self.vocab
+        );
+        ids.map(Some).ok_or_else(|| self.keys.fault(wrong))
+    }
+
+    /// Checks that tables that a head shares have its width.
+    pub(super) fn check_shared(&self, config: &HeadConfig) -> Result<(), Error> {
+        let (own, target) = (config.decoder.hidden, self.hidden.width);
+        let shares = !config.own_embedding || !config.own_head;
+        if shares && own != target {
+            let what = if config.own_embedding { "lm_head" } else { "embed_tokens" };
+            return Err(self.keys.fault(format!(
+                "tensor {what}.weight is missing, and the target's has rows of {target} numbers \
+                 where hidden_size is {own}"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The tensors of a head, by the names of [`HeadConfig`].
+pub(super) struct HeadTensors<'a> {
+    pub(super) folder: &'a HeadFolder,
+    /// See [`HeadShape::names`](super::HeadShape::names).
+    pub(super) names: Vec<(&'static str, String)>,
+}
+
+impl HeadTensors<'_> {
+    /// The name in the file.
+    fn name(&self, name: &str) -> String {
+        let found = self.names.iter().find_map(|(own, other)| {
+            let rest = name.strip_prefix(own)?;
+            (rest.is_empty() || rest.starts_with('.')).then(|| format!("{other}{rest}"))
+        });
+        found.unwrap_or_else(|| name.to_owned())
+    }
+
+    /// Checks that a tensor of this shape is there.
+    pub(super) fn check(&self, name: &str, shape: &[usize]) -> Result<(), Error> {
+        self.folder.weights.check(&self.name(name), shape)
+    }
+}
+
+impl Tensors for HeadTensors<'_> {
+    fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
+        self.folder.weights.get(&self.name(name), shape)
+    }
+
+    fn kind(&self, name: &str) -> TensorKind {
+        self.folder.weights.kind(&self.name(name))
+    }
+
+    fn sha256(&self) -> Result<String, Error> {
+        let mut hash = Sha256::new();
+        self.folder.config.add_to(&mut hash);
+        self.folder.weights.add_to(&mut hash)?;
+        Ok(hex(&hash.finalize()))
+    }
+}

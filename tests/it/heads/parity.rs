@@ -1,0 +1,163 @@
+//! Heads in published layouts compute what their reference implementations do; see
+//! `tests/heads/README.md`.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use specdec::checkpoint::pair::Pair;
+use specdec::core::chance::{Chance, Site};
+use specdec::core::distribution::{Dist, Token};
+use specdec::core::round::Verdict;
+use specdec::core::tree::Draft;
+use specdec::engine::{Feedback, HeadSettings, Settings, Source};
+use specdec::method::decode::{Generation, StopRules};
+use specdec::method::draft::Tools;
+use specdec::model::evaluate_one;
+
+use super::history::still;
+
+/// The largest difference between logits of f32 arithmetic and of references, whose logits are up
+/// to 12. The page of the fixtures states 8e-6 for another program in f32.
+const CLOSE: f64 = 1e-4;
+
+#[derive(Debug, Deserialize)]
+struct Expected {
+    target: String,
+    ids: Option<Vec<Token>>,
+    rounds: Vec<Round>,
+    #[serde(default)]
+    variants: std::collections::BTreeMap<String, Vec<Round>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Round {
+    context: Vec<Token>,
+    rows: Vec<Row>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Row {
+    drafted: Vec<Token>,
+    logits: Vec<f64>,
+}
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/heads").join(name)
+}
+
+fn text(path: &Path) -> String {
+    path.to_str().unwrap().to_owned()
+}
+
+/// Draws these tokens.
+#[derive(Debug)]
+struct Script(VecDeque<Token>);
+
+impl Chance for Script {
+    fn begin_round(&mut self, _round: u64) {}
+
+    fn bernoulli(&mut self, _site: Site, p: f64) -> bool {
+        p >= 1.0
+    }
+
+    fn categorical(&mut self, _site: Site, dist: &Dist) -> Token {
+        self.0.pop_front().unwrap_or_else(|| dist.argmax())
+    }
+
+    fn race(&mut self, _position: usize, _lists: Range<usize>, dist: &Dist) -> Token {
+        dist.argmax()
+    }
+}
+
+/// The largest difference of logits, up to a constant per row, between a draft's rows and the
+/// expected ones, among those after tokens that the draft has.
+fn difference(draft: &Draft, rows: &[Row], ids: Option<&[Token]>) -> f64 {
+    let tokens = draft.nodes().iter().map(|node| node.token).collect::<Vec<_>>();
+    let mut most = 0.0_f64;
+    for row in rows.iter().filter(|row| tokens.starts_with(&row.drafted)) {
+        let Some(node) = draft.nodes().get(row.drafted.len()) else { continue };
+        let dist = node.distribution(draft.vocab());
+        let id = |at: usize| ids.map_or(at as Token, |ids| ids[at]);
+        let found = (0..row.logits.len()).map(|at| dist.p(id(at)).ln()).collect::<Vec<_>>();
+        let largest = (0..row.logits.len()).max_by(|&a, &b| row.logits[a].total_cmp(&row.logits[b]));
+        let largest = largest.unwrap();
+        for (found_here, expected) in found.iter().zip(&row.logits) {
+            let expected = expected - row.logits[largest];
+            most = most.max((found_here - found[largest] - expected).abs());
+        }
+    }
+    most
+}
+
+/// The largest difference in two rounds, with an acceptance in between.
+fn largest(head: &Source, target: &Path, ids: Option<&[Token]>, rounds: &[Round]) -> f64 {
+    let pair = Pair::load(text(target)).unwrap().with_draft(head.clone()).unwrap();
+    let model = &*pair.target.model;
+    let tools = Tools { draft: pair.draft_model(), target: Some(model), texts: None };
+    let method = crate::asking::spec("model", 4, &[]).build_with(tools).unwrap();
+    let stop = StopRules::max_tokens(64);
+    let mut generation = Generation::new(model, method, &rounds[0].context, stop, None).unwrap();
+    generation.prefill(model, &still()).unwrap();
+    let mut most = 0.0_f64;
+    for (number, round) in rounds.iter().enumerate() {
+        assert_eq!(generation.tokens(), round.context);
+        let mut paths = round.rows.iter().map(|row| &row.drafted[..]).collect::<Vec<_>>();
+        // The last one is continued.
+        let next = rounds.get(number + 1);
+        let accepted = next.map(|next| &next.context[round.context.len()..next.context.len() - 1]);
+        paths.extend(accepted);
+        let mut proposal = Default::default();
+        for path in paths {
+            let mut script = Script(path.iter().copied().collect());
+            proposal = generation.propose(&mut script, &still()).unwrap();
+            most = most.max(difference(&proposal.draft, &round.rows, ids));
+        }
+        let (Some(next), Some(accepted)) = (next, accepted) else { break };
+        let mut session = generation.session();
+        evaluate_one(model, generation.work(&mut session, &proposal)).unwrap();
+        drop(session);
+        let (path, next) = ((0..accepted.len()).collect(), *next.context.last().unwrap());
+        let verdict = Verdict { path, next, residual_fallbacks: 0 };
+        generation.commit(&proposal, verdict).unwrap();
+    }
+    most
+}
+
+fn expected(case: &str) -> Expected {
+    serde_json::from_str(&std::fs::read_to_string(folder(case).join("expected.json")).unwrap())
+        .unwrap()
+}
+
+fn source(case: &str, head: HeadSettings) -> Source {
+    Source::from(text(&folder(case))).with(Settings { head, ..Settings::default() })
+}
+
+const CASES: [&str; 12] = [
+    "eagle1",
+    "eagle1_no_bias",
+    "eagle3_fc_norm",
+    "eagle3_full_vocabulary",
+    "eagle3_narrow",
+    "eagle3_norm_before_fc",
+    "eagle3_norm_before_residual",
+    "eagle3_norm_output",
+    "eagle3_own_embedding",
+    "eagle3_plain",
+    "eagle3_qwen3",
+    "eagle3_two_layers",
+];
+
+#[test]
+fn heads_compute_what_their_references_do() {
+    let mut bad = false;
+    for case in CASES {
+        let Expected { target, ids, rounds, .. } = expected(case);
+        let head = source(case, HeadSettings::default());
+        let most = largest(&head, &folder(&target), ids.as_deref(), &rounds);
+        println!("{case}: {most:e}");
+        bad |= most >= CLOSE;
+    }
+    assert!(!bad);
+}
