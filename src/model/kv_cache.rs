@@ -67,3 +67,27 @@ pub trait KvCache: std::fmt::Debug {
     /// For the engine to downcast to its own type.
     fn as_any(&mut self) -> &mut dyn Any;
 }
+
+/// The cache of a session without one.
+#[cfg(feature = "engine")]
+#[derive(Debug)]
+pub(crate) struct NoRows;
+
+#[cfg(feature = "engine")]
+impl KvCache for NoRows {
+    fn copy_row(&mut self, _from: usize, _to: usize) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn try_clone(&self, _slots: usize) -> Result<Box<dyn KvCache>, Error> {
+        Ok(Box::new(Self))
+    }
+
+    fn key(&self, _slots: usize) -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+}

@@ -27,6 +27,8 @@ pub use date::ChatDate;
 pub use evaluate::Computed;
 pub use evaluate_heads::HeadStep;
 pub use kv_cache::KvCache;
+#[cfg(feature = "engine")]
+pub(crate) use kv_cache::NoRows;
 #[cfg(feature = "harness")]
 pub use prefilled::Prefilled;
 pub use session::{Feed, Session, Step};

@@ -50,6 +50,8 @@ pub struct Features {
     /// Whether the first token of a text has a row, whose feature is zero. The row of any other
     /// token has the feature of the token before it.
     pub first_row: bool,
+    /// The deepest draft, if there is one.
+    pub deepest: Option<usize>,
 }
 
 /// Rows of numbers by slot, all of one width.

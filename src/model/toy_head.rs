@@ -56,7 +56,7 @@ impl ToyHead {
     /// A head with the distributions of `draft`.
     pub(super) fn new(draft: Toy) -> Self {
         let width = TAPS.len() * WIDTH;
-        let features = Features { taps: TAPS.to_vec(), width, first_row: false };
+        let features = Features { taps: TAPS.to_vec(), width, first_row: false, deepest: None };
         let inputs = ModelInputs::Features(features);
         let info = ModelInfo { inputs, hidden: None, ..draft.info().clone() };
         Self { draft, info }

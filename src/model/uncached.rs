@@ -1,9 +1,7 @@
 //! A model without a KV cache.
 
-use std::any::Any;
-
 use super::{Evaluation, LanguageModel, ModelInfo, Want, Work, evaluate_one};
-use super::{KvCache, Session};
+use super::{NoRows, Session};
 use crate::core::error::Error;
 use crate::core::sampling::ForEachRow;
 use crate::core::tree::MAX_NODES;
@@ -49,27 +47,5 @@ impl Session {
     /// A session of a model with `positions` positions that remembers nothing.
     pub(crate) fn without_cache(positions: usize) -> Self {
         Self::new(Box::new(NoRows), positions.saturating_add(MAX_NODES), positions)
-    }
-}
-
-/// The cache of a session without one.
-#[derive(Debug)]
-struct NoRows;
-
-impl KvCache for NoRows {
-    fn copy_row(&mut self, _from: usize, _to: usize) -> Result<(), Error> {
-        Ok(())
-    }
-
-    fn try_clone(&self, _slots: usize) -> Result<Box<dyn KvCache>, Error> {
-        Ok(Box::new(Self))
-    }
-
-    fn key(&self, _slots: usize) -> Vec<u8> {
-        Vec::new()
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }

@@ -50,7 +50,11 @@ impl<'a> ConfigKeys<'a> {
     }
 
     /// The value of a key that must be there.
-    pub(super) fn required<T>(&self, key: &str, value: Option<T>) -> Result<T, Error> {
+    pub(in crate::checkpoint) fn required<T>(
+        &self,
+        key: &str,
+        value: Option<T>,
+    ) -> Result<T, Error> {
         value.ok_or_else(|| self.fault(format!("{}{key} is missing", self.within)))
     }
 
@@ -60,7 +64,11 @@ impl<'a> ConfigKeys<'a> {
     }
 
     /// A whole number from 1 to `most`.
-    pub(super) fn size_up_to(&self, most: usize, key: &str) -> Result<Option<usize>, Error> {
+    pub(in crate::checkpoint) fn size_up_to(
+        &self,
+        most: usize,
+        key: &str,
+    ) -> Result<Option<usize>, Error> {
         let fits = |n: &usize| (1..=most).contains(n);
         let size = |value: &Value| value.as_u64().map(|n| n as usize).filter(fits);
         self.typed(key, &format!("a whole number from 1 to {most}"), size)

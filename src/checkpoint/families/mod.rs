@@ -6,6 +6,7 @@ mod gemma2;
 mod gemma3;
 mod keys;
 mod llama;
+mod mimo;
 mod mistral;
 mod olmo2;
 mod phi3;
@@ -33,6 +34,7 @@ const FAMILIES: &[Family] = &[
     gemma2::FAMILY,
     gemma3::FAMILY,
     llama::FAMILY,
+    mimo::FAMILY,
     mistral::FAMILY,
     olmo2::FAMILY,
     phi3::FAMILY,

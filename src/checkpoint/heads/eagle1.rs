@@ -22,7 +22,12 @@ fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
     decoder.biases = Biases { qkv: biases, ..Biases::default() };
     let config = HeadConfig {
         // It reads the state that the target's own head multiplies, and predicts the next one.
-        features: Features { taps: vec![Tap::Normed], width: files.hidden.width, first_row: false },
+        features: Features {
+            taps: vec![Tap::Normed],
+            width: files.hidden.width,
+            first_row: false,
+            deepest: None,
+        },
         input: HeadInput::Joined {
             bias: files.weights.has("fc.bias"),
             normed: false,

@@ -11,7 +11,7 @@ use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::engine::HeadSettings;
 use crate::engine::blocks::TensorKind;
-use crate::engine::decoder::{Config, HeadConfig, TensorNames, Tensors};
+use crate::engine::decoder::{Config, Described, HeadConfig, TensorNames, Tensors};
 use crate::io::input::is_there;
 use crate::model::HiddenStates;
 use crate::model::toy::hex;
@@ -134,22 +134,25 @@ impl HeadFiles<'_> {
 pub(super) struct HeadTensors<'a> {
     pub(super) folder: &'a HeadFolder,
     /// See [`HeadShape::names`](super::HeadShape::names).
-    pub(super) names: Vec<(&'static str, String)>,
+    pub(super) names: Vec<(String, String)>,
 }
 
 impl HeadTensors<'_> {
     /// The name in the file.
     fn name(&self, name: &str) -> String {
         let found = self.names.iter().find_map(|(own, other)| {
-            let rest = name.strip_prefix(own)?;
+            let rest = name.strip_prefix(own.as_str())?;
             (rest.is_empty() || rest.starts_with('.')).then(|| format!("{other}{rest}"))
         });
         found.unwrap_or_else(|| name.to_owned())
     }
 
-    /// Checks that a tensor of this shape is there.
-    pub(super) fn check(&self, name: &str, shape: &[usize]) -> Result<(), Error> {
-        self.folder.weights.check(&self.name(name), shape)
+    /// Checks that tensors of these shapes are there.
+    pub(super) fn check(&self, tensors: &[Described]) -> Result<(), Error> {
+        for (name, shape) in tensors {
+            self.folder.weights.check(&self.name(name), shape)?;
+        }
+        Ok(())
     }
 }
 

@@ -4,6 +4,8 @@
 mod eagle1;
 mod eagle3;
 mod files;
+mod medusa;
+mod mtp;
 mod tap_draft;
 mod taps;
 
@@ -11,11 +13,11 @@ use std::path::Path;
 
 use self::files::{HeadFiles, HeadFolder, HeadTensors};
 use crate::core::error::Error;
-use crate::engine::decoder::{HeadConfig, Tensors};
-use crate::engine::native::{NativeHead, TargetTables};
+use crate::engine::decoder::{Described, HeadConfig};
+use crate::engine::native::{NativeHead, NativeMedusa, TargetTables};
 use crate::engine::{Dtype, Source};
 use crate::io::input::is_there;
-use crate::model::{LanguageModel, ModelInfo, ModelInputs, Tap};
+use crate::model::{Features, LanguageModel, ModelInfo, ModelInputs, Tap};
 
 /// A format of heads.
 struct Format {
@@ -28,7 +30,7 @@ struct Format {
 }
 
 /// All formats; the first one that fits counts.
-const FORMATS: &[Format] = &[tap_draft::FORMAT, eagle3::FORMAT, eagle1::FORMAT];
+const FORMATS: &[Format] = &[tap_draft::FORMAT, eagle3::FORMAT, mtp::FORMAT, eagle1::FORMAT];
 
 /// What a format makes of a configuration.
 struct HeadShape {
@@ -38,10 +40,15 @@ struct HeadShape {
     names: Vec<(&'static str, String)>,
 }
 
-/// Whether the folder at this path holds a head: it has a configuration and no tokenizer.
+/// The name of the head in the target's own files.
+const OF_TARGET: &str = "target:mtp";
+
+/// Whether this is a head: in the target's own files, or a folder that has a configuration and no
+/// tokenizer.
 pub(crate) fn is_head(path: &str) -> bool {
     let folder = Path::new(path);
-    is_there(&folder.join("config.json")) && !is_there(&folder.join("tokenizer.json"))
+    path == OF_TARGET
+        || is_there(&folder.join("config.json")) && !is_there(&folder.join("tokenizer.json"))
 }
 
 /// Loads the head of `source` for a target.
@@ -62,56 +69,114 @@ pub(crate) fn load(
             source.path
         )));
     };
-    let (folder, vocab) = (HeadFolder::open(Path::new(&source.path))?, target.info().vocab);
-    let files = folder.files(vocab, hidden, &source.settings.head);
+    let path = if source.path == OF_TARGET { &target.info().name } else { &source.path };
+    let folder = HeadFolder::open(Path::new(path))?;
+    let loading = Loading { source, target: target.info(), tables: &tables, folder: &folder };
+    let files = folder.files(target.info().vocab, hidden, &source.settings.head);
+    if medusa::fits(&files) {
+        return loading.medusa(&files);
+    }
     let format = FORMATS.iter().find(|format| (format.fits)(&files));
     let format = format.ok_or_else(|| {
-        let known = FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ");
+        let known = FORMATS.iter().map(|format| format.name).chain([medusa::NAME]);
+        let known = known.collect::<Vec<_>>().join(", ");
         files.keys.fault(format!("this is no head of a known format: {known}"))
     })?;
-    let HeadShape { config, names } = (format.shape)(&files)?;
-    files.check_shared(&config)?;
-    let tensors = HeadTensors { folder: &folder, names };
-    for (name, shape) in config.tensors(vocab) {
-        tensors.check(&name, &shape)?;
-    }
-    let dtype = source.settings.dtype.unwrap_or(tensors.default_dtype());
-    let info = info(source, (&config, format.name), (target.info(), dtype), &tensors);
-    Ok(Box::new(NativeHead::load(info, config, dtype, &tensors, &tables)?))
+    let shape = (format.shape)(&files)?;
+    files.check_shared(&shape.config)?;
+    loading.head(format.name, shape)
 }
 
-/// What is known of a head; the hash is set once the weights have been read.
-fn info(
-    source: &Source,
-    (config, format): (&HeadConfig, &str),
-    (target, dtype): (&ModelInfo, Dtype),
-    tensors: &dyn Tensors,
-) -> ModelInfo {
-    let count = |(_, shape): (String, Vec<usize>)| shape.iter().product::<usize>();
-    ModelInfo {
-        name: source.path.clone(),
-        revision: source.revision.clone(),
-        context_length: config.decoder.positions,
-        dtype: dtype.name(),
-        cache_dtype: source.settings.kv_cache_dtype.unwrap_or_default(),
-        parameters: config.tensors(target.vocab).into_iter().map(count).sum(),
-        projection_weights: config.decoder.matrix_weights(0),
-        bytes_per_token: config.matrix_bytes(target.vocab, dtype, tensors),
-        hidden: None,
-        inputs: ModelInputs::Features(config.features.clone()),
-        note: Some(note(config, format)),
-        ..target.clone()
+/// A head that is being loaded.
+struct Loading<'a> {
+    source: &'a Source,
+    target: &'a ModelInfo,
+    tables: &'a TargetTables,
+    folder: &'a HeadFolder,
+}
+
+impl Loading<'_> {
+    fn dtype(&self) -> Dtype {
+        self.source.settings.dtype.unwrap_or_default()
+    }
+
+    /// The tensors, which must be there.
+    fn tensors(
+        &self,
+        names: Vec<(String, String)>,
+        all: &[Described],
+    ) -> Result<HeadTensors<'_>, Error> {
+        let tensors = HeadTensors { folder: self.folder, names };
+        tensors.check(all)?;
+        Ok(tensors)
+    }
+
+    /// A head with layers.
+    fn head(
+        &self,
+        format: &str,
+        HeadShape { config, names }: HeadShape,
+    ) -> Result<Box<dyn LanguageModel>, Error> {
+        let (vocab, dtype) = (self.target.vocab, self.dtype());
+        let names = names.into_iter().map(|(own, other)| (own.to_owned(), other)).collect();
+        let all = config.tensors(vocab);
+        let tensors = self.tensors(names, &all)?;
+        let shares = (config.own_embedding, config.own_head);
+        let info = ModelInfo {
+            context_length: config.decoder.positions,
+            projection_weights: config.decoder.matrix_weights(0),
+            bytes_per_token: config.matrix_bytes(vocab, dtype, &tensors),
+            note: Some(note(format, &config.features, shares)),
+            ..self.info(&all, config.features.clone())
+        };
+        Ok(Box::new(NativeHead::load(info, config, dtype, &tensors, self.tables)?))
+    }
+
+    /// Heads without layers.
+    fn medusa(&self, files: &HeadFiles<'_>) -> Result<Box<dyn LanguageModel>, Error> {
+        let (vocab, dtype) = (self.target.vocab, self.dtype());
+        let (config, names) = medusa::shape(files)?;
+        let all = config.tensors(vocab);
+        let tensors = self.tensors(names, &all)?;
+        let features = Features {
+            taps: vec![Tap::Normed],
+            width: config.width,
+            first_row: false,
+            deepest: Some(config.heads),
+        };
+        let info = ModelInfo {
+            bytes_per_token: config.matrix_bytes(vocab, dtype, &tensors),
+            note: Some(note(medusa::NAME, &features, (true, config.own_heads))),
+            ..self.info(&all, features)
+        };
+        Ok(Box::new(NativeMedusa::load(info, config, dtype, &tensors, self.tables)?))
+    }
+
+    /// What is known of a head with these tensors; the hash is set once the weights have been read.
+    fn info(&self, tensors: &[Described], features: Features) -> ModelInfo {
+        let count = |(_, shape): &Described| shape.iter().product::<usize>();
+        ModelInfo {
+            name: self.source.path.clone(),
+            revision: self.source.revision.clone(),
+            dtype: self.dtype().name(),
+            cache_dtype: self.source.settings.kv_cache_dtype.unwrap_or_default(),
+            parameters: tensors.iter().map(count).sum(),
+            hidden: None,
+            inputs: ModelInputs::Features(features),
+            ..self.target.clone()
+        }
     }
 }
 
-/// What a user should know about a head.
-fn note(config: &HeadConfig, format: &str) -> String {
-    let taps = config.features.taps.iter().map(|tap| match tap {
+/// What a user should know about a head; `own` says whether it has an embedding and a head of its
+/// own.
+fn note(format: &str, features: &Features, own: (bool, bool)) -> String {
+    let taps = features.taps.iter().map(|tap| match tap {
         Tap::After(layers) => format!("after {layers} layers"),
         Tap::Normed => "after the last norm".to_owned(),
     });
     let taps = taps.collect::<Vec<_>>().join(", ");
-    let shared = match (config.own_embedding, config.own_head) {
+    let shared = match own {
         (true, true) => String::new(),
         (false, true) => "; shares the target's embedding".to_owned(),
         (true, false) => "; shares the target's head".to_owned(),

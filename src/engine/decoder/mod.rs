@@ -5,6 +5,7 @@
 
 mod config;
 mod head;
+mod medusa;
 mod names;
 mod rope;
 mod tensors;
@@ -15,6 +16,7 @@ pub(crate) use config::{
 pub(crate) use head::{
     EMBEDDING_NORM, FC_NORM, FusedNorms, HeadConfig, HeadInput, JOIN, STATE_NORM,
 };
+pub(crate) use medusa::MedusaConfig;
 pub(crate) use names::{NORMS_AFTER, NORMS_AROUND, TensorNames};
 pub(crate) use rope::{Rope, Rotation, Scaling, angles};
 pub(crate) use tensors::{Described, LayerTensors, Tensors};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::CHUNK;
 use super::batch::{PassRows, passes};
 use super::cache::NativeCache;
-use super::head_pass::{Front, FrontKind};
+use super::head_pass::{Front, FrontKind, Joint};
 use super::head_weights::HeadWeights;
 use super::pass::{Network, Pass, Weighted};
 use super::query_block::PassToken;
@@ -16,7 +16,7 @@ use crate::core::error::Error;
 use crate::core::lanes::IsaKind;
 use crate::core::sampling::{ForEachRow, Logits};
 use crate::core::tree::MAX_NODES;
-use crate::engine::decoder::{HeadConfig, HeadInput, Tensors, masked};
+use crate::engine::decoder::{Config, HeadConfig, HeadInput, Tensors, masked};
 use crate::engine::pool::Pool;
 use crate::engine::{Dtype, Feedback};
 use crate::model::{
@@ -39,6 +39,7 @@ pub(crate) struct NativeHead {
 /// What a head shares with its target.
 #[derive(Debug, Clone)]
 pub(crate) struct TargetTables {
+    pub(super) config: Config,
     pub(super) weights: Arc<ModelWeights>,
     pub(super) unused: Vec<Token>,
     pub(super) isa: IsaKind,
@@ -55,7 +56,7 @@ impl NativeHead {
         tensors: &dyn Tensors,
         target: &TargetTables,
     ) -> Result<Self, Error> {
-        let TargetTables { weights, unused, isa, pool } = target.clone();
+        let TargetTables { weights, unused, isa, pool, .. } = target.clone();
         let loading = (isa, dtype);
         let weights = HeadWeights::load(&config, (&weights, info.vocab), loading, tensors)?;
         let inputs = ModelInputs::Features(config.features.clone());
@@ -91,12 +92,12 @@ impl NativeHead {
             norm: weights.norm.as_deref(),
             head: Weighted { memory, linear },
             vocab: self.config.rows(self.info.vocab),
-            front: Some(Front {
+            front: Some(Front::Joint(Joint {
                 kind,
                 fuse: fuse.map(|fc| (fc, &weights.fused_norms[..])),
                 join: weights.join.as_ref(),
                 norms: weights.input_norms.as_ref(),
-            }),
+            })),
         }
     }
 
@@ -174,7 +175,7 @@ impl NativeHead {
         for (both, token) in both.zip(tokens) {
             self.weights.embed(token.feed.token as usize, &mut both[..width]);
         }
-        let fuses = net.front.is_some_and(|front| front.fuse.is_some());
+        let fuses = matches!(net.front, Some(Front::Joint(Joint { fuse: Some(_), .. })));
         let to = if fuses { space.features.get_mut() } else { space.states.get_mut() };
         if inputs.is_empty() {
             to[..rows * width].fill(0.0);

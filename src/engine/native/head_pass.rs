@@ -1,15 +1,26 @@
 //! What comes before the layers of a head: its token and its state become one input.
 #![allow(unsafe_code)] // parts of shared buffers; each access states its reason
 
-use super::elementwise::Normed;
-use super::pass::{Hand, Pass};
+use super::elementwise::{Gated, Normed};
+use super::pass::{Hand, Pass, for_lanes};
 use super::weights::Linear;
+use crate::core::lanes::LANES;
+use crate::engine::decoder::Activation;
 use crate::engine::pool::Away;
 
-/// What comes before the layers of a head. The workspace holds the embeddings of the rows in the
+/// What comes before the layers of a head.
+#[derive(Clone, Copy)]
+pub(super) enum Front<'a> {
+    /// A token and a state become one input.
+    Joint(Joint<'a>),
+    /// Blocks that each add the activation of a product (Medusa).
+    Blocks(&'a [Linear]),
+}
+
+/// How a token and a state become one input. The workspace holds the embeddings of the rows in the
 /// first halves of `wide`, and their features or their states.
 #[derive(Clone, Copy)]
-pub(super) struct Front<'a> {
+pub(super) struct Joint<'a> {
     pub kind: FrontKind,
     /// The product that fuses features into a state, with their norms, at level 0.
     pub fuse: Option<(&'a Linear, &'a [Vec<f32>])>,
@@ -33,6 +44,13 @@ pub(super) enum FrontKind {
 impl Hand<'_, '_> {
     /// Computes the input of the layers.
     pub(super) fn enter(&mut self, front: Front<'_>) -> Result<(), Away> {
+        match front {
+            Front::Joint(joint) => self.join(joint),
+            Front::Blocks(blocks) => blocks.iter().try_for_each(|block| self.add_block(block)),
+        }
+    }
+
+    fn join(&mut self, front: Joint<'_>) -> Result<(), Away> {
         let Pass { net, space, rows, .. } = self.pass;
         let width = net.config.hidden;
         if let Some((fc, norms)) = front.fuse {
@@ -47,7 +65,7 @@ impl Hand<'_, '_> {
     }
 
     /// Brings embeddings and states together, row by row.
-    fn combine(&mut self, front: Front<'_>) -> Result<(), Away> {
+    fn combine(&mut self, front: Joint<'_>) -> Result<(), Away> {
         let Pass { net, space, rows, .. } = self.pass;
         let (width, eps) = (net.config.hidden, net.config.norm_eps);
         self.worker.share(rows, |row| {
@@ -80,6 +98,27 @@ impl Hand<'_, '_> {
                     }
                 }
             }
+        })
+    }
+
+    /// Adds the activation of a product of the hidden states to them.
+    fn add_block(&mut self, block: &Linear) -> Result<(), Away> {
+        let Pass { net, space, rows, .. } = self.pass;
+        let width = net.config.hidden;
+        self.pack(&space.x, &[], block, rows, |row| row)?;
+        self.multiply(net.with(block), rows, 1, &mut |first, sums| {
+            for gate in sums.iter_mut() {
+                let up = &[1.0; LANES];
+                *gate = net.isa.run(Gated { activation: Activation::Silu, gate: &*gate, up });
+            }
+            for_lanes(first, sums, rows, width, |row, at, lanes| {
+                let at = row * width + at;
+                // SAFETY: a tile's outputs belong to the thread that claimed it.
+                let x = unsafe { space.x.write(at..at + lanes.len()) };
+                for (x, y) in x.iter_mut().zip(lanes) {
+                    *x += y;
+                }
+            });
         })
     }
 }

@@ -17,6 +17,7 @@ mod head_weights;
 mod kernels;
 mod kv_store;
 mod matrix;
+mod medusa;
 mod memory;
 mod pass;
 mod plane;
@@ -28,6 +29,7 @@ mod workspace;
 
 pub(crate) use head::{NativeHead, TargetTables};
 pub use kernels::PackedMatrix;
+pub(crate) use medusa::NativeMedusa;
 #[cfg(feature = "harness")]
 pub(crate) use memory::large_pages;
 
@@ -267,6 +269,7 @@ impl LanguageModel for Native {
     fn tables(&self) -> Option<Box<dyn Any>> {
         let (weights, pool) = (Arc::clone(&self.weights), Arc::clone(&self.pool));
         let (unused, isa) = (self.unused.clone(), self.isa);
-        Some(Box::new(TargetTables { weights, unused, isa, pool }))
+        let config = self.config.clone();
+        Some(Box::new(TargetTables { config, weights, unused, isa, pool }))
     }
 }

@@ -215,7 +215,7 @@ impl Hand<'_, '_> {
 
     /// Computes a product of the packed rows and passes the sums of each span to
     /// `finish`. Threads claim multiples of `unit` tiles.
-    fn multiply(
+    pub(super) fn multiply(
         &mut self,
         Weighted { memory, linear }: Weighted<'_>,
         rows: usize,
@@ -368,7 +368,7 @@ impl Hand<'_, '_> {
 
 /// Calls `put` with row, first output and sums of every tile of a span, without
 /// the outputs beyond `width`.
-fn for_lanes(
+pub(super) fn for_lanes(
     first: usize,
     sums: &[[f32; LANES]],
     rows: usize,

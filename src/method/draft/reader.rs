@@ -100,7 +100,8 @@ impl<'a> Reader<'a> {
         let rows = round.context.len().saturating_sub(self.predictor.skipped());
         let room = (self.info().context_length + 1).saturating_sub(rows);
         round.full = room == 0 && round.limit > 0;
-        round.limit = if rows == 0 { 0 } else { round.limit.min(room) };
+        let deepest = self.predictor.deepest().unwrap_or(usize::MAX);
+        round.limit = if rows == 0 { 0 } else { round.limit.min(room).min(deepest) };
     }
 
     /// The model's predictions at these rows, from one pass, to which the draft is lent.

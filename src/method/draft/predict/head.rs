@@ -37,6 +37,10 @@ impl<'a> Predictor<'a> for Head<'a> {
         usize::from(!self.features.first_row)
     }
 
+    fn deepest(&self) -> Option<usize> {
+        self.features.deepest
+    }
+
     /// Hands the features of tokens to the head that it has no row of, and at least that of the
     /// last one: a pass computes it in any case.
     fn prepare(&mut self, desk: &PassDesk<'a, '_>, tokens: usize) -> Result<(), Error> {

@@ -30,6 +30,11 @@ pub(super) trait Predictor<'a>: fmt::Debug {
     /// Number of tokens at the beginning of a text that have no row.
     fn skipped(&self) -> usize;
 
+    /// The deepest draft, if there is one.
+    fn deepest(&self) -> Option<usize> {
+        None
+    }
+
     /// Called before a pass over the first `tokens` tokens of the desk's context.
     ///
     /// # Errors

@@ -1,0 +1,123 @@
+//! Multi-token prediction (DeepSeek-V3, arXiv 2412.19437): one more layer of the target's own kind,
+//! in the target's files or in files of its own.
+
+use super::files::HeadFiles;
+use super::{Format, HeadShape};
+use crate::checkpoint::families::ConfigKeys;
+use crate::core::error::Error;
+use crate::engine::Feedback;
+use crate::engine::decoder::{EMBEDDING_NORM, HeadConfig, HeadInput, JOIN, STATE_NORM};
+use crate::model::{Features, Tap};
+
+/// The registry entry of files of its own, as speculators writes them.
+pub(super) const FORMAT: Format = Format { name: "mtp", fits, shape };
+
+/// The layer of a speculators file.
+const LAYER: &str = "transformer_layer_config";
+
+/// The names of the tensors around a layer, in one of the layouts.
+struct Layout {
+    /// What the names begin with; `{N}` stands for the number of the target's layers.
+    around: &'static str,
+    /// What the names within the layer begin with.
+    layer: &'static str,
+    /// The norm of the embedding, that of the state, the product that joins them, and the last norm.
+    names: [&'static str; 4],
+    state_first: bool,
+}
+
+const LAYOUTS: &[Layout] = &[
+    Layout {
+        around: "model.layers.{N}",
+        layer: "model.layers.{N}",
+        names: ["enorm", "hnorm", "eh_proj", "shared_head.norm"],
+        state_first: false,
+    },
+    Layout {
+        around: "mtp",
+        layer: "mtp.layers.0",
+        names: ["pre_fc_norm_embedding", "pre_fc_norm_hidden", "fc", "norm"],
+        state_first: false,
+    },
+    Layout {
+        around: "mtp_layers.0",
+        layer: "mtp_layers.0",
+        names: ["token_layernorm", "hidden_layernorm", "input_proj", "final_layernorm"],
+        state_first: false,
+    },
+    // MiMo's file of the model concatenates in the other order.
+    Layout {
+        around: "model.mtp_layers.0",
+        layer: "model.mtp_layers.0",
+        names: ["token_layernorm", "hidden_layernorm", "input_proj", "final_layernorm"],
+        state_first: true,
+    },
+];
+
+fn fits(files: &HeadFiles<'_>) -> bool {
+    found(files).is_some()
+}
+
+/// The layout of the files, if they have such a layer.
+fn found(files: &HeadFiles<'_>) -> Option<&'static Layout> {
+    let layers = files.hidden.layers;
+    let joins =
+        |layout: &Layout| format!("{}.{}.weight", numbered(layout.around, layers), layout.names[2]);
+    LAYOUTS.iter().find(|layout| files.weights.has(&joins(layout)))
+}
+
+fn numbered(name: &str, layers: usize) -> String {
+    name.replace("{N}", &layers.to_string())
+}
+
+fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
+    let keys = &files.keys;
+    let own = keys.table(LAYER)?;
+    let layout = found(files).ok_or_else(|| keys.fault("there is no MTP layer"))?;
+    let layers = files.hidden.layers;
+    let next = layout.around.replace("{N}", &(layers + 1).to_string()).replace(".0", ".1");
+    if next != numbered(layout.around, layers)
+        && files.weights.has(&format!("{next}.{}.weight", layout.names[2]))
+    {
+        return Err(keys.fault(
+            "it has several MTP layers, one for each position of a draft; only one layer that is \
+             reused is supported",
+        ));
+    }
+    let mut decoder = decoder(files, own.as_ref().unwrap_or(keys))?;
+    decoder.layers.truncate(1);
+    let config = HeadConfig {
+        decoder,
+        features: Features {
+            taps: vec![Tap::Normed],
+            width: files.hidden.width,
+            first_row: false,
+            deepest: None,
+        },
+        input: HeadInput::Joined { bias: false, normed: true, state_first: layout.state_first },
+        own_embedding: false,
+        own_head: false,
+        last_norm: true,
+        feedback: files.settings.feedback.unwrap_or(Feedback::Normed),
+        ids: None,
+        positions: 0,
+    };
+    let around = numbered(layout.around, layers);
+    let [embedding, state, join, last] = layout.names.map(|name| format!("{around}.{name}"));
+    let names = vec![
+        (EMBEDDING_NORM, embedding),
+        (STATE_NORM, state),
+        (JOIN, join),
+        ("norm", last),
+        ("layers.0", numbered(layout.layer, layers)),
+    ];
+    Ok(HeadShape { config, names })
+}
+
+fn decoder(
+    files: &HeadFiles<'_>,
+    keys: &ConfigKeys<'_>,
+) -> Result<crate::engine::decoder::Config, Error> {
+    let family = keys.text("model_type")?.unwrap_or("qwen2");
+    files.decoder(keys, family)
+}
