@@ -2,5 +2,7 @@
 
 mod history;
 #[cfg(feature = "engine")]
+mod native;
+#[cfg(feature = "engine")]
 mod parity;
 mod toys;

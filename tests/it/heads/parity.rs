@@ -138,7 +138,8 @@ fn source(case: &str, head: HeadSettings) -> Source {
         .with(Settings { head, ..Settings::default() })
 }
 
-const CASES: [&str; 21] = [
+/// Heads, with layers and without.
+pub(super) const CASES: [&str; 21] = [
     "eagle1",
     "eagle1_no_bias",
     "eagle3_fc_norm",
@@ -162,6 +163,20 @@ const CASES: [&str; 21] = [
     "mtp_speculators",
 ];
 
+/// The target of a case with its head.
+pub(super) fn pair_of(case: &str) -> Pair {
+    let head = source(case, trained(case));
+    let target = target_of(case, &expected(case).target);
+    Pair::load(text(&target)).unwrap().with_draft(head).unwrap()
+}
+
+/// The settings with which a case was trained, as far as its files do not say.
+fn trained(case: &str) -> HeadSettings {
+    // Its key has another meaning in engines.
+    let feedback = (case == "eagle3_specforge").then_some(Feedback::Plain);
+    HeadSettings { feedback, ..HeadSettings::default() }
+}
+
 fn target_of(case: &str, target: &str) -> PathBuf {
     folder(if target == "." { case } else { target })
 }
@@ -171,9 +186,7 @@ fn heads_compute_what_their_references_do() {
     let mut bad = false;
     for case in CASES {
         let Expected { target, ids, rounds, .. } = expected(case);
-        // Its key has another meaning in engines.
-        let trained = (case == "eagle3_specforge").then_some(Feedback::Plain);
-        let head = source(case, HeadSettings { feedback: trained, ..HeadSettings::default() });
+        let head = source(case, trained(case));
         let most = largest(&head, &target_of(case, &target), ids.as_deref(), &rounds);
         bad |= most >= CLOSE;
     }

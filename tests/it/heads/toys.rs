@@ -14,7 +14,7 @@ use crate::fixtures::seeded;
 
 /// The drafts of a generation, and its tokens.
 #[derive(Debug, Default, PartialEq)]
-struct Drafted(Vec<Vec<(Token, Option<NodeId>, Vec<u64>)>>);
+pub(super) struct Drafted(Vec<Vec<(Token, Option<NodeId>, Vec<u64>)>>);
 
 impl Observer for Drafted {
     fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
