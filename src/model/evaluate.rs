@@ -41,25 +41,24 @@ impl Session {
         work.iter_mut().map(one).collect()
     }
 
-    /// Evaluates sequences together: `run` computes all steps, each with its sequence's cache, and
-    /// returns what it computed of each.
+    /// Evaluates sequences together: `run` computes steps, each with its sequence's cache, and
+    /// returns what it computed of each. It is called twice if rows lack their last layers alone.
     ///
     /// # Errors
     /// Those of [`Self::prepare`] and of `run`, and if a session is another engine's: then none
     /// has computed anything.
     pub fn evaluate_together<C: KvCache + 'static>(
         work: &mut [Work<'_>],
-        run: impl FnOnce(&mut [(&mut C, &Step)]) -> Result<Vec<Computed>, Error>,
+        mut run: impl FnMut(&mut [(&mut C, &Step)]) -> Result<Vec<Computed>, Error>,
     ) -> Result<Vec<Evaluation>, Error> {
         let steps = work.iter_mut().map(Self::prepare).collect::<Result<Vec<_>, _>>()?;
-        let caches = work.iter_mut().map(|work| work.session.cache_of());
-        let caches = caches.collect::<Result<Vec<_>, _>>()?;
-        let computed = run(&mut caches.into_iter().zip(&steps).collect::<Vec<_>>())?;
-        let each = work.iter_mut().zip(&steps).zip(computed);
-        Ok(each.map(|((work, step), computed)| Self::end(work, step, computed)).collect())
+        if steps.iter().any(|step| step.resumed.contains(&true)) {
+            return Self::run_resumed(work, steps, &mut run);
+        }
+        Self::run_steps(work, &steps, &mut run)
     }
 
-    fn end(work: &mut Work<'_>, step: &Step, computed: Computed) -> Evaluation {
+    pub(super) fn end(work: &mut Work<'_>, step: &Step, computed: Computed) -> Evaluation {
         work.session.keep_rows(&step.feed, &computed.states);
         Self::commit(work, step);
         Evaluation { rows: computed.logits, computed: step.feed.len() }

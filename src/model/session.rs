@@ -11,6 +11,7 @@
 
 use std::ops::Range;
 
+use super::early::{EarlyRows, Part};
 use super::taps::{KeptStates, StateRows, check};
 use super::{KvCache, ModelInfo, Tap, Work};
 use crate::core::distribution::Token;
@@ -32,6 +33,8 @@ pub struct Session {
     kept: KeptStates,
     /// Of a head: the features that the target has supplied.
     supplied: Option<Supplied>,
+    /// Rows of which only the first layers have been computed.
+    early: EarlyRows,
 }
 
 /// Features of consecutive tokens, from slot `first` on.
@@ -65,7 +68,7 @@ pub struct Feed {
 }
 
 /// What a pass must do for one sequence.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Step {
     /// Tokens to compute, ascending by slot.
     pub feed: Vec<Feed>,
@@ -73,6 +76,12 @@ pub struct Step {
     pub rows: Vec<usize>,
     /// The hidden states to return of each computed token.
     pub taps: Vec<Tap>,
+    /// The layers to compute.
+    pub part: Part,
+    /// By token whether its first layers have been computed.
+    pub resumed: Vec<bool>,
+    /// For the rest of the layers: the states of the tokens before them, row by row.
+    pub inputs: Vec<f32>,
 }
 
 impl Feed {
@@ -98,8 +107,16 @@ impl Session {
     /// An empty sequence over `cache`, which has room for `slots` rows and
     /// serves a model with `positions` positions.
     pub fn new(cache: Box<dyn KvCache>, slots: usize, positions: usize) -> Self {
-        let (kept, supplied) = (KeptStates::default(), None);
-        Self { cache, slots, positions, context: Vec::new(), tree: Vec::new(), kept, supplied }
+        Self {
+            cache,
+            slots,
+            positions,
+            context: Vec::new(),
+            tree: Vec::new(),
+            kept: KeptStates::default(),
+            supplied: None,
+            early: EarlyRows::default(),
+        }
     }
 
     /// The same sequence for a head, whose rows of committed tokens read features of `width`
@@ -215,6 +232,7 @@ impl Session {
             tree: self.tree.clone(),
             kept: self.kept.first(self.context.len() + self.tree.len()),
             supplied: self.supplied.clone(),
+            early: self.early.clone(),
         })
     }
 
@@ -228,7 +246,8 @@ impl Session {
         let cache = self.cache.share(tokens, self.context.len() + self.tree.len())?;
         let context = self.context[..tokens].to_vec();
         let (kept, supplied) = (self.kept.first(tokens), self.supplied.clone());
-        Ok(Self { cache, context, tree: Vec::new(), kept, supplied, ..*self })
+        let early = self.early.clone();
+        Ok(Self { cache, context, tree: Vec::new(), kept, supplied, early, ..*self })
     }
 
     /// The tokens whose rows it holds, without a draft's.
@@ -256,6 +275,7 @@ impl Session {
         self.tree.clone_from(&other.tree);
         self.kept = other.kept.first(held);
         self.supplied.clone_from(&other.supplied);
+        self.early.clone_from(&other.early);
         Ok(())
     }
 
@@ -266,16 +286,25 @@ impl Session {
     /// # Errors
     /// If the context is empty or does not fit.
     pub fn prepare(work: &mut Work<'_>) -> Result<Step, Error> {
+        Self::prepare_part(work, Part::All)
+    }
+
+    /// The same for a pass of the first layers alone, or of all of them.
+    pub(super) fn prepare_part(work: &mut Work<'_>, part: Part) -> Result<Step, Error> {
         let (context, draft) = (work.context, work.draft);
         let session = &mut *work.session;
         session.check_room(context, draft)?;
         session.reconcile(context, draft)?;
         let wanted = work.want.rows(draft.len());
-        let first = if wanted.contains(&0) {
-            session.context.len().min(context.len() - 1)
-        } else {
-            session.context.len()
+        // Where all layers are computed, rows of the first ones alone are completed.
+        let (held, base) = (session.context.len(), context.len());
+        let holds = |slot: usize| match slot.checked_sub(base) {
+            None => slot < held,
+            Some(node) => session.tree.get(node).is_some_and(|cached| cached.filled),
         };
+        let open = |slot| part == Part::All && holds(slot) && session.early.has(slot);
+        let first = (0..held).find(|&slot| open(slot)).unwrap_or(held);
+        let first = if wanted.contains(&0) { first.min(context.len() - 1) } else { first };
         let mut feed = Vec::with_capacity(context.len() - first + draft.len());
         feed.extend((first..context.len()).map(|i| Feed {
             token: context[i],
@@ -284,7 +313,8 @@ impl Session {
             prefix: i + 1,
             ancestors: Vec::new(),
         }));
-        let needed = session.needed(draft, &wanted).into_iter().enumerate();
+        let needed =
+            session.needed(draft, &wanted, |node| open(base + node)).into_iter().enumerate();
         let needed = needed.filter_map(|(id, needed)| needed.then_some(id));
         feed.extend(needed.map(|id| feed_of(draft, id, context.len())));
         let rows = wanted
@@ -300,13 +330,16 @@ impl Session {
                 })
             })
             .collect::<Result<_, _>>()?;
-        Ok(Step { feed, rows, taps: session.kept.taps.clone() })
+        let resumed = feed.iter().map(|feed| open(feed.slot)).collect();
+        let (taps, inputs) = (session.kept.taps.clone(), Vec::new());
+        Ok(Step { feed, rows, taps, resumed, part, inputs })
     }
 
     /// Records that the rows of `step` have been computed.
     pub fn commit(work: &mut Work<'_>, step: &Step) {
         let (context, draft) = (work.context, work.draft);
         let session = &mut *work.session;
+        session.early.mark(step);
         session.context.truncate(context.len());
         session.context.extend_from_slice(&context[session.context.len()..]);
         session.tree = draft
@@ -434,6 +467,16 @@ impl Session {
         }
     }
 
+    /// Rows of which only the first layers have been computed.
+    pub(super) fn early(&self) -> &EarlyRows {
+        &self.early
+    }
+
+    /// Appends the states of a slot at `taps`, and returns whether they are kept.
+    pub(super) fn states_of(&self, slot: usize, taps: &[Tap], to: &mut Vec<f32>) -> bool {
+        self.kept.states(slot, taps, to)
+    }
+
     /// What a head reads of committed tokens.
     pub(super) fn supplied(&self) -> Option<&Supplied> {
         self.supplied.as_ref()
@@ -449,16 +492,17 @@ impl Session {
             return Ok(());
         }
         self.kept.rows.copy_row(from, to);
+        self.early.copy(from, to);
         self.cache.copy_row(from, to)
     }
 
     /// By node whether it is to be computed: the wanted ones and their missing ancestors.
-    fn needed(&self, draft: &Draft, wanted: &[usize]) -> Vec<bool> {
+    fn needed(&self, draft: &Draft, wanted: &[usize], open: impl Fn(NodeId) -> bool) -> Vec<bool> {
         let mut needed = vec![false; draft.len()];
         for &row in wanted.iter().filter(|&&row| row > 0) {
             needed[row - 1] = true;
             for id in draft.upwards(row - 1) {
-                needed[id] |= !self.tree.get(id).is_some_and(|c| c.filled);
+                needed[id] |= open(id) || !self.tree.get(id).is_some_and(|c| c.filled);
             }
         }
         needed

@@ -38,6 +38,8 @@ pub enum ModelInputs {
     Tokens,
     /// A head: also hidden states of the target, one row for each committed token.
     Features(Features),
+    /// The target's own first layers, in the target's sequence, which keeps the state after them.
+    FirstLayers(Vec<Tap>),
 }
 
 /// The features of a head: hidden states of its target.

@@ -11,10 +11,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::toy_head::{LAYERS, ToyHead, WIDTH, state};
+use super::toy_head::{LAYERS, ToyFirstLayers, ToyHead, WIDTH, state};
 use super::{
     CacheDtype, Codec, Computed, Evaluation, Feed, HiddenStates, KvCache, LanguageModel, Letters,
-    ModelInfo, ModelInputs, Role, Session, Step, Vocabulary, Words, Work,
+    ModelInfo, ModelInputs, Part, Role, Session, Step, Tap, Vocabulary, Words, Work,
 };
 use crate::core::distribution::{Dist, Token};
 use crate::core::error::Error;
@@ -137,6 +137,14 @@ impl ToyPair {
         self.draft(name).map(ToyHead::new)
     }
 
+    /// The draft as the target's first layers.
+    ///
+    /// # Errors
+    /// As [`Self::target`].
+    pub fn first_layers(&self, name: &str) -> Result<ToyFirstLayers, Error> {
+        self.draft(name).map(ToyFirstLayers::new)
+    }
+
     /// How the draft's tokens relate to the target's.
     pub fn vocabulary(&self) -> Vocabulary {
         if self.words.is_some() { Vocabulary::Intersection } else { Vocabulary::Same }
@@ -241,14 +249,28 @@ impl Toy {
         })
     }
 
+    /// Computes steps, each with its sequence's cache.
+    pub(super) fn run_all(
+        &self,
+        sequences: &mut [(&mut ToyCache, &Step)],
+    ) -> Result<Vec<Computed>, Error> {
+        sequences.iter_mut().map(|(cache, step)| self.run(cache, step)).collect()
+    }
+
     fn run(&self, cache: &mut ToyCache, step: &Step) -> Result<Computed, Error> {
         for feed in &step.feed {
             cache.put(feed.slot, Some(feed.token));
         }
         let mut computed = Computed::default();
         for &row in &step.rows {
-            let tail = cache.last(&step.feed[row], self.order)?;
-            computed.logits.push(Logits::F64(self.logits(&tail)?.to_vec()));
+            let feed = &step.feed[row];
+            let tail = cache.last(feed, self.order)?;
+            // The layers above continue from the state of this token after this text, or from
+            // nothing that they know.
+            let right = cache.continues(step, row)?;
+            let row = self.logits(&tail)?;
+            let uniform = vec![0.0; self.info.vocab];
+            computed.logits.push(Logits::F64(if right { row.to_vec() } else { uniform }));
         }
         for feed in step.feed.iter().filter(|_| !step.taps.is_empty()) {
             let text = cache.last(feed, usize::MAX)?;
@@ -270,13 +292,13 @@ impl LanguageModel for Toy {
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
-        Session::evaluate_each(work, |cache, step| self.run(cache, step))
+        Session::evaluate_together(work, |sequences| self.run_all(sequences))
     }
 }
 
 /// Rows up to the last one written, since a walk keeps many copies.
 #[derive(Debug, Default)]
-struct ToyCache {
+pub(super) struct ToyCache {
     rows: Vec<Option<Token>>,
 }
 
@@ -293,6 +315,14 @@ impl ToyCache {
             .ok_or_else(|| Error::engine("the toy's cache has a row that was never written"))?;
         tail.reverse();
         Ok(tail)
+    }
+
+    /// Whether a row that continues from a state does so from its own.
+    fn continues(&self, step: &Step, row: usize) -> Result<bool, Error> {
+        let Part::Rest(layers) = step.part else { return Ok(true) };
+        let feed = &step.feed[row];
+        let own = state(Tap::After(layers), feed.position, &self.last(feed, usize::MAX)?);
+        Ok(step.inputs.get(row * WIDTH..(row + 1) * WIDTH) == Some(&own[..]))
     }
 
     fn put(&mut self, slot: usize, row: Option<Token>) {

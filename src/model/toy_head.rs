@@ -44,6 +44,40 @@ fn extended(code: u32, token: Token) -> u32 {
     (code.wrapping_mul(31) ^ token.wrapping_mul(0x9e37)).wrapping_add(7) % CODES
 }
 
+/// The layers of a toy target that draft.
+pub(super) const EXIT: usize = 2;
+
+/// The first layers of a toy target, in the target's sequence: they have the distributions of the
+/// pair's draft model.
+#[derive(Debug, Clone)]
+pub struct ToyFirstLayers {
+    draft: Toy,
+    info: ModelInfo,
+}
+
+impl ToyFirstLayers {
+    /// First layers with the distributions of `draft`.
+    pub(super) fn new(draft: Toy) -> Self {
+        let inputs = ModelInputs::FirstLayers(vec![Tap::After(EXIT)]);
+        let info = ModelInfo { inputs, hidden: None, ..draft.info().clone() };
+        Self { draft, info }
+    }
+}
+
+impl LanguageModel for ToyFirstLayers {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    fn session(&self) -> Result<Session, Error> {
+        Err(Error::engine("the first layers of a target use its sequence"))
+    }
+
+    fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
+        Session::evaluate_first(work, EXIT, &mut |sequences| self.draft.run_all(sequences))
+    }
+}
+
 /// A head over the states of a toy target.
 #[derive(Debug, Clone)]
 pub struct ToyHead {

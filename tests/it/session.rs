@@ -255,8 +255,11 @@ fn a_node_attends_to_its_path_as_in_a_plain_sequence() {
 #[test]
 fn each_piece_of_a_step_numbers_its_own_rows() {
     let feed = |slot| Feed { token: 0, slot, position: slot, prefix: slot, ancestors: vec![slot] };
-    let step =
-        model::Step { feed: (10..17).map(feed).collect(), rows: vec![0, 2, 3, 6], taps: vec![] };
+    let step = model::Step {
+        feed: (10..17).map(feed).collect(),
+        rows: vec![0, 2, 3, 6],
+        ..model::Step::default()
+    };
     let pieces = |most| {
         let slots = |feed: &[Feed]| feed.iter().map(|feed| feed.slot).collect::<Vec<_>>();
         step.pieces(most).map(|(feed, rows)| (slots(feed), rows)).collect::<Vec<_>>()

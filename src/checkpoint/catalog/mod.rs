@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 pub use self::known::KnownModel;
 use super::hub::{self, HubCache, HubName};
-use super::layout;
+use super::{heads, layout};
 use crate::core::error::Error;
 use crate::core::registry::UnknownName;
 use crate::engine::{Dtype, Engine, Settings, Source};
@@ -97,7 +97,7 @@ impl Catalog {
     /// If there is no such name or folder, a `configs/models.toml` is invalid, or the cache
     /// lacks a file of the repository; the sentence then has the command that downloads it.
     pub fn model(&self, name: &str) -> Result<Source, Error> {
-        if name.starts_with("toy:") {
+        if ["toy:", heads::OF_TARGET].iter().any(|scheme| name.starts_with(scheme)) {
             return Ok(name.into());
         }
         let mut known = Vec::new();

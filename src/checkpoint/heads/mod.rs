@@ -14,7 +14,7 @@ use std::path::Path;
 use self::files::{HeadFiles, HeadFolder, HeadTensors};
 use crate::core::error::Error;
 use crate::engine::decoder::{Described, HeadConfig};
-use crate::engine::native::{NativeHead, NativeMedusa, TargetTables};
+use crate::engine::native::{NativeFirstLayers, NativeHead, NativeMedusa, TargetTables};
 use crate::engine::{Dtype, Source};
 use crate::io::input::is_there;
 use crate::model::{Features, LanguageModel, ModelInfo, ModelInputs, Tap};
@@ -40,14 +40,18 @@ struct HeadShape {
     names: Vec<(&'static str, String)>,
 }
 
-/// The name of the head in the target's own files.
-const OF_TARGET: &str = "target:mtp";
+/// What names of drafters in the target's own files begin with.
+pub(crate) const OF_TARGET: &str = "target:";
+/// The target's own layer that predicts one token more.
+const MTP: &str = "mtp";
+/// The target's own first layers; their number follows.
+const EXIT: &str = "exit=";
 
 /// Whether this is a head: in the target's own files, or a folder that has a configuration and no
 /// tokenizer.
 pub(crate) fn is_head(path: &str) -> bool {
     let folder = Path::new(path);
-    path == OF_TARGET
+    path.starts_with(OF_TARGET)
         || is_there(&folder.join("config.json")) && !is_there(&folder.join("tokenizer.json"))
 }
 
@@ -69,7 +73,18 @@ pub(crate) fn load(
             source.path
         )));
     };
-    let path = if source.path == OF_TARGET { &target.info().name } else { &source.path };
+    let own = source.path.strip_prefix(OF_TARGET);
+    if let Some(layers) = own.and_then(|own| own.strip_prefix(EXIT)) {
+        return first_layers(source, layers, target.info(), *tables);
+    }
+    if own.is_some_and(|own| own != MTP) {
+        let (name, most) = (&source.path, hidden.layers.saturating_sub(1));
+        return Err(Error::setting(format!(
+            "draft {name}: of the target itself, {OF_TARGET}{MTP} and {OF_TARGET}{EXIT}N can \
+             draft, with N from 1 to {most}"
+        )));
+    }
+    let path = if own.is_some() { &target.info().name } else { &source.path };
     let folder = HeadFolder::open(Path::new(path))?;
     let loading = Loading { source, target: target.info(), tables: &tables, folder: &folder };
     let files = folder.files(target.info().vocab, hidden, &source.settings.head);
@@ -85,6 +100,32 @@ pub(crate) fn load(
     let shape = (format.shape)(&files)?;
     files.check_shared(&shape.config)?;
     loading.head(format.name, shape)
+}
+
+/// The first layers of a target.
+fn first_layers(
+    source: &Source,
+    layers: &str,
+    target: &ModelInfo,
+    tables: TargetTables,
+) -> Result<Box<dyn LanguageModel>, Error> {
+    let all = target.hidden.map_or(0, |hidden| hidden.layers);
+    let layers = layers.parse().ok().filter(|layers| (1..all).contains(layers));
+    let layers: usize = layers.ok_or_else(|| {
+        Error::setting(format!(
+            "draft {}: the number of layers must be from 1 to {}",
+            source.path,
+            all.saturating_sub(1)
+        ))
+    })?;
+    let info = ModelInfo {
+        name: source.path.clone(),
+        parameters: 0,
+        bytes_per_token: tables.bytes_of_first(layers),
+        note: Some(format!("the target's first {layers} layers; shares its weights and cache")),
+        ..target.clone()
+    };
+    Ok(Box::new(NativeFirstLayers::new(info, layers, tables)))
 }
 
 /// A head that is being loaded.

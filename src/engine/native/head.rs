@@ -9,7 +9,7 @@ use super::head_pass::{Front, FrontKind, Joint};
 use super::head_weights::HeadWeights;
 use super::pass::{Network, Pass, Weighted};
 use super::query_block::PassToken;
-use super::weights::ModelWeights;
+use super::weights::{LayerWeights, ModelWeights};
 use super::workspace::Workspace;
 use crate::core::distribution::Token;
 use crate::core::error::Error;
@@ -44,6 +44,14 @@ pub(crate) struct TargetTables {
     pub(super) unused: Vec<Token>,
     pub(super) isa: IsaKind,
     pub(super) pool: Arc<Pool>,
+}
+
+impl TargetTables {
+    /// Bytes of the matrices of the first `layers` layers and of the head.
+    pub(crate) fn bytes_of_first(&self, layers: usize) -> usize {
+        let linears = self.weights.layers.iter().take(layers).flat_map(LayerWeights::linears);
+        linears.chain([&self.weights.head]).map(|linear| linear.matrix.bytes_in_memory()).sum()
+    }
 }
 
 impl NativeHead {
@@ -88,6 +96,7 @@ impl NativeHead {
             config: decoder,
             isa: self.isa,
             layers: &weights.layers,
+            below: 0,
             memory: &weights.memory,
             norm: weights.norm.as_deref(),
             head: Weighted { memory, linear },

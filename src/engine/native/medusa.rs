@@ -87,6 +87,7 @@ impl NativeMedusa {
             config: &self.decoder,
             isa: self.target.isa,
             layers: &[],
+            below: 0,
             memory: &self.memory,
             norm: None,
             head: own.as_ref().map_or(shared, |linear| Weighted { memory: &self.memory, linear }),

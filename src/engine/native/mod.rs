@@ -11,6 +11,7 @@ mod attention_kernels;
 mod batch;
 mod cache;
 mod elementwise;
+mod first_layers;
 mod head;
 mod head_pass;
 mod head_weights;
@@ -27,6 +28,7 @@ mod teams;
 mod weights;
 mod workspace;
 
+pub(crate) use first_layers::NativeFirstLayers;
 pub(crate) use head::{NativeHead, TargetTables};
 pub use kernels::PackedMatrix;
 pub(crate) use medusa::NativeMedusa;
@@ -53,7 +55,7 @@ use crate::core::sampling::ForEachRow;
 use crate::core::tree::MAX_NODES;
 use crate::engine::pool::Pool;
 use crate::model::{
-    Computed, Evaluation, Feed, LanguageModel, ModelInfo, Session, Step, Tap, Work,
+    Computed, Evaluation, Feed, LanguageModel, ModelInfo, Part, Session, Step, Tap, Work,
 };
 
 /// Maximum number of rows computed at once: a longer prompt is processed in pieces.
@@ -93,6 +95,14 @@ impl Native {
         Ok(Self { info, config, weights, unused, isa, pool, teams, space })
     }
 
+    /// A model that shares the weights of another one.
+    pub(super) fn of_tables(info: ModelInfo, tables: TargetTables) -> Self {
+        let TargetTables { config, weights, unused, isa, pool } = tables;
+        let space = Mutex::new(Workspace::new(pool.threads()));
+        let teams = Teams::always(pool.threads());
+        Self { info, config, weights, unused, isa, pool, teams, space }
+    }
+
     /// The same model, with as many threads for each pass as are fastest, by a few passes of
     /// one row and more over an empty cache.
     #[must_use]
@@ -128,7 +138,7 @@ impl Native {
             let start = Instant::now();
             cache.reserve(TRIED_CONTEXT + rows);
             let tokens = feed.iter().map(|feed| PassToken { feed, cache }).collect::<Vec<_>>();
-            self.pass(space, &tokens, (&wanted, &[]), threads);
+            self.pass(space, (Part::All, &[]), &tokens, (&wanted, &[]), threads);
             start.elapsed()
         });
         times.skip(1).min().unwrap_or_default()
@@ -146,6 +156,7 @@ impl Native {
         found.resize_with(sequences.len(), Computed::default);
         let lengths = sequences.iter().map(|(_, step)| step.feed.len()).collect::<Vec<_>>();
         let taps = all_taps(sequences.iter().map(|(_, step)| &*step.taps));
+        let part = sequences.first().map_or(Part::All, |(_, step)| step.part);
         for parts in passes(&lengths, CHUNK) {
             let (mut first, mut wanted, mut whose) = (0, Vec::new(), Vec::new());
             for PassRows { sequence, rows } in &parts {
@@ -165,7 +176,8 @@ impl Native {
             });
             let tokens = tokens.collect::<Vec<_>>();
             let threads = self.teams.threads(tokens.len());
-            self.pass(&mut space, &tokens, (&wanted, &taps), threads);
+            let inputs = self.inputs(&parts, sequences);
+            self.pass(&mut space, (part, &inputs), &tokens, (&wanted, &taps), threads);
             let logits = space.logits.get_mut().chunks_exact(self.info.vocab);
             for (row, sequence) in logits.zip(whose) {
                 found[sequence].logits.push(masked(row.to_vec(), &self.unused));
@@ -184,12 +196,18 @@ impl Native {
         found
     }
 
-    fn network(&self) -> Network<'_> {
+    fn network(&self, part: Part) -> Network<'_> {
         let weights = &*self.weights;
+        let (layers, below) = match part {
+            Part::All => (&weights.layers[..], 0),
+            Part::First(most) => (&weights.layers[..most], 0),
+            Part::Rest(below) => (&weights.layers[below..], below),
+        };
         Network {
             config: &self.config,
             isa: self.isa,
-            layers: &weights.layers,
+            layers,
+            below,
             memory: &weights.memory,
             norm: Some(&weights.norm),
             head: Weighted { memory: &weights.memory, linear: &weights.head },
@@ -210,12 +228,25 @@ impl Native {
         &space.taps.get_mut()[at..at + width]
     }
 
-    /// Computes the tokens of some sequences, whose caches have room for them, on the first
+    /// The states that the rows of a pass continue from; none where they begin with embeddings.
+    fn inputs(&self, parts: &[PassRows], sequences: &[(&mut NativeCache, &Step)]) -> Vec<f32> {
+        let width = self.config.hidden;
+        let mut inputs = Vec::new();
+        for PassRows { sequence, rows } in parts {
+            let step = sequences[*sequence].1;
+            let states = step.inputs.get(rows.start * width..rows.end * width);
+            inputs.extend_from_slice(states.unwrap_or_default());
+        }
+        inputs
+    }
+
+    /// Computes layers of the tokens of some sequences, whose caches have room for them, on the first
     /// `threads` threads; the logits of the rows `wanted`, and the hidden states of all rows at
     /// `taps`, are then in the workspace.
     fn pass(
         &self,
         space: &mut Workspace,
+        (part, inputs): (Part, &[f32]),
         tokens: &[PassToken<'_>],
         (wanted, taps): (&[usize], &[Tap]),
         threads: usize,
@@ -223,11 +254,13 @@ impl Native {
         let positions = tokens.iter().map(|row| row.feed.position).collect::<Vec<_>>();
         let (rows, logits) = (positions.len(), wanted.len() * self.info.vocab);
         space.reserve((&self.config, self.weights.words_per_row()), (rows, taps.len()), logits);
-        for (row, token) in space.x.get_mut().chunks_exact_mut(self.config.hidden).zip(tokens) {
+        space.x.get_mut()[..inputs.len()].copy_from_slice(inputs);
+        let fresh = space.x.get_mut().chunks_exact_mut(self.config.hidden).zip(tokens);
+        for (row, token) in fresh.filter(|_| inputs.is_empty()) {
             self.weights.embed(token.feed.token as usize, row);
         }
         space.rotate(&self.weights.rotations, &positions);
-        let pass = Pass { net: self.network(), space, tokens, rows, wanted, taps };
+        let pass = Pass { net: self.network(part), space, tokens, rows, wanted, taps };
         self.pool.run_on(threads, &|worker| pass.run(worker));
     }
 }

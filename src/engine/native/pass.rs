@@ -25,7 +25,9 @@ use crate::model::Tap;
 pub(super) struct Network<'a> {
     pub config: &'a Config,
     pub isa: IsaKind,
+    /// The layers that the pass computes, and the number of those below them.
     pub layers: &'a [LayerWeights],
+    pub below: usize,
     /// The memory of the layers' weights.
     pub memory: &'a Memory,
     /// The norm before the logits.
@@ -90,7 +92,7 @@ impl<'a> Pass<'a> {
     /// The attention of a layer, group by group.
     fn attention(self, layer: usize) -> Vec<Attention<'a>> {
         let Pass { net, space, .. } = self;
-        let (kind, weights) = (net.config.layers[layer], &net.layers[layer]);
+        let (kind, weights) = (net.config.layers[layer], &net.layers[layer - net.below]);
         let each = net.config.head_norms == Some(HeadNorms::Each);
         let heads = net.config.heads / net.config.kv_heads;
         let groups = RowGroup::of(self.tokens, heads, kind.window);
@@ -111,15 +113,15 @@ impl<'a> Pass<'a> {
 impl Hand<'_, '_> {
     fn run(&mut self) -> Result<(), Away> {
         let Pass { net, space, rows, wanted, taps, .. } = self.pass;
-        let layers = net.layers.len();
+        let layers = net.below + net.layers.len();
         // Without these, the output of the last layer is not needed.
         let ends = [Tap::After(layers), Tap::Normed];
         let needed = !wanted.is_empty() || taps.iter().any(|tap| ends.contains(tap));
         if let Some(front) = net.front {
             self.enter(front)?;
         }
-        self.tap(Tap::After(0))?;
-        for (number, layer) in net.layers.iter().enumerate() {
+        self.tap(Tap::After(net.below))?;
+        for (number, layer) in (net.below..).zip(net.layers) {
             let [before_attention, after_attention, before_mlp, after_mlp] =
                 layer.norms.each_ref().map(Option::as_deref);
             let both = net.config.layers[number].input == LayerInput::SideBySide;

@@ -75,7 +75,12 @@ impl<'a, 'c> PassDesk<'a, 'c> {
     /// If there is none.
     pub(super) fn target(&self) -> Result<RefMut<'_, Session>, Error> {
         let session = self.target.as_ref().map(|target| target.borrow_mut());
-        session.ok_or_else(|| Error::setting("a head drafts only where the target runs, too"))
+        session.ok_or_else(no_target)
+    }
+
+    /// The same, to be shared with a pass.
+    pub(super) fn shared_target(&self) -> Result<Rc<RefCell<Session>>, Error> {
+        self.target.clone().ok_or_else(no_target)
     }
 
     /// The sequence's committed tokens.
@@ -88,6 +93,10 @@ impl<'a, 'c> PassDesk<'a, 'c> {
         self.wanted.replace(Some(wanted));
         future::poll_fn(|_| self.made.take().map_or(Poll::Pending, Poll::Ready)).await
     }
+}
+
+fn no_target() -> Error {
+    Error::setting("a head drafts only where the target runs, too")
 }
 
 /// A computation with its desk.

@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn expect(&mut self, tokens: usize) -> Result<(), Error> {
-        self.predictor.session().borrow_mut().expect(tokens)
+        self.predictor.session().map_or(Ok(()), |session| session.borrow_mut().expect(tokens))
     }
 
     /// Processes the prompt, which is the context of the desk.
@@ -77,6 +77,7 @@ impl<'a> Reader<'a> {
         desk: &PassDesk<'a, '_>,
         clock: &dyn Clock,
     ) -> Result<(), Error> {
+        let Some(session) = self.predictor.session() else { return Ok(()) };
         let (skipped, tokens) = (self.predictor.skipped(), desk.context().len() - 1);
         let Some(head) = desk.context().get(skipped..tokens).filter(|head| !head.is_empty()) else {
             return Ok(());
@@ -86,8 +87,7 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         self.predictor.prepare(desk, tokens)?;
-        let (draft, session) = (Draft::empty(self.info().vocab), self.predictor.session());
-        let session = &mut *session.borrow_mut();
+        let (draft, session) = (Draft::empty(self.info().vocab), &mut *session.borrow_mut());
         let work = Work { session, context: head, draft: &draft, want: Want::Nothing };
         let computed = evaluate_one(self.predictor.model(), work)?.computed;
         clock.forward(Who::Draft, computed);
@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
         self.predictor.prepare(round.desk, round.context.len())?;
         let pass = round.desk.pass(DraftPass {
             model: self.predictor.model(),
-            session: self.predictor.session(),
+            session: self.predictor.session().map_or_else(|| round.desk.shared_target(), Ok)?,
             skipped: self.predictor.skipped(),
             draft: std::mem::take(draft),
             rows,
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {
-        let session = self.predictor.session();
+        let Some(session) = self.predictor.session() else { return Ok(Vec::new()) };
         let session = &mut *session.borrow_mut();
         session.rewind(context.get(self.predictor.skipped()..).unwrap_or_default())?;
         Ok(session.state_key())

@@ -1,5 +1,5 @@
 //! Whatever happened before, a predictor's rows have the bits of a fresh predictor's that gets the
-//! context at once.
+//! context at once, and the target's have those of a pass in a fresh sequence.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use rand_chacha::ChaCha8Rng;
 use specdec::core::chance::{Chance, Request, Seeded};
 use specdec::core::clock::{VirtualClock, VirtualCosts};
 use specdec::core::distribution::Token;
+use specdec::core::sampling::Logits;
 use specdec::core::tree::{Draft, NodeId};
 use specdec::method::decode::{Generation, MethodSpec, StopRules};
 use specdec::method::draft::Tools;
-use specdec::model::{LanguageModel, evaluate_one};
+use specdec::model::{LanguageModel, Want, Work, evaluate_one};
 
 use crate::asking::spec;
 
@@ -91,16 +92,25 @@ impl<'a> Steps<'a> {
         fresh.generation.propose(&mut chance, &still()).unwrap().draft
     }
 
+    /// The target's rows of a draft in a sequence of its own.
+    fn plain(&self, draft: &Draft) -> Vec<Logits> {
+        let (session, context) = (&mut self.pair[0].session().unwrap(), self.generation.tokens());
+        let work = Work { session, context, draft, want: Want::All };
+        evaluate_one(self.pair[0], work).unwrap().rows
+    }
+
     /// A round, and whether another one follows.
     pub(super) fn step(&mut self) -> bool {
         let fresh = content(&self.fresh());
         let (mut chance, generation) = (chance(), &mut self.generation);
         chance.begin_round(self.round);
         let proposal = generation.propose(&mut chance, &still()).unwrap();
-        assert_eq!(content(&proposal.draft), fresh, "{:?}", self.spec);
+        assert!(content(&proposal.draft) == fresh, "{:?}", self.spec);
         let mut session = generation.session();
         let rows = evaluate_one(self.pair[0], generation.work(&mut session, &proposal)).unwrap();
         drop(session);
+        assert!(rows.rows == self.plain(&proposal.draft), "{:?}", self.spec);
+        let generation = &mut self.generation;
         let evaluated = generation.evaluated(&proposal, rows).unwrap();
         let verdict = generation.verify(&proposal, &evaluated, &mut chance);
         let outcome = generation.commit(&proposal, verdict).unwrap();

@@ -10,7 +10,7 @@ use specdec::method::draft::Tools;
 use specdec::model::{LanguageModel, ModelInputs};
 
 use super::history::{DRAFTERS, histories, still};
-use super::parity::{CASES, pair_of};
+use super::parity::{CASES, folder, pair_of, text};
 use super::toys::Drafted;
 use crate::asking::spec;
 use crate::fixtures::seeded;
@@ -94,9 +94,10 @@ fn a_request_has_the_same_drafts_alone_and_among_others() {
 #[test]
 fn greedy_and_seeded_sequences_are_those_of_plain_decoding() {
     let mut compared = 0;
-    for case in CASES {
-        let pair = pair_of(case);
-        let models = models(&pair);
+    let exits = [1, 4, 6].map(|layers| (format!("exit {layers}"), exit(layers)));
+    let pairs = CASES.map(|case| (case.to_owned(), pair_of(case)));
+    for (case, pair) in exits.iter().chain(&pairs) {
+        let models = models(pair);
         let vocab = models[0].info().vocab;
         for (drafter, settings) in DRAFTERS {
             for verifier in ["rejection", "greedy_multi", "gumbel"] {
@@ -124,6 +125,25 @@ fn greedy_and_seeded_sequences_are_those_of_plain_decoding() {
         }
     }
     assert!(compared >= 1000, "{compared}");
+}
+
+/// Catches: verification that continues from the state of another token, or a row of the first
+/// layers that counts as complete.
+#[test]
+fn an_early_exit_changes_no_bit_of_the_target() {
+    let mut rng = seeded(49);
+    for layers in [1, 4, 6] {
+        let pair = exit(layers);
+        let models = models(&pair);
+        for greedy in [false, true] {
+            histories(models, greedy, &mut rng);
+        }
+    }
+}
+
+fn exit(layers: usize) -> Pair {
+    let target = Pair::load(text(&folder("llama"))).unwrap();
+    target.with_draft(format!("target:exit={layers}")).unwrap()
 }
 
 #[test]

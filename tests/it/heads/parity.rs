@@ -43,11 +43,11 @@ struct Row {
     logits: Vec<f64>,
 }
 
-fn folder(name: &str) -> PathBuf {
+pub(super) fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/heads").join(name)
 }
 
-fn text(path: &Path) -> String {
+pub(super) fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 

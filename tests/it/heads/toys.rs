@@ -39,13 +39,15 @@ fn drafted(
 }
 
 /// Catches: a wrong tap, a wrong row after a partial acceptance, rows of rejected tokens, own rows
-/// kept after acceptance, a wrong position, the states of another parent.
+/// kept after acceptance, a wrong position, the states of another parent; an early exit from which
+/// the layers above continue with the state of another row.
 #[test]
-fn a_toy_head_drafts_what_the_draft_model_does() {
+fn toy_heads_draft_what_the_draft_model_does() {
     for number in 0..40 {
         let pair = zoo::random(number);
         let (target, draft) = (pair.target("toy").unwrap(), pair.draft("toy").unwrap());
         let head = pair.head("toy").unwrap();
+        let first = pair.first_layers("toy").unwrap();
         let prompt = [&[0, 1][..], &pair.prompt].concat();
         for (drafter, settings) in DRAFTERS {
             let spec = crate::asking::spec(drafter, 1 + number as usize % 4, settings);
@@ -53,8 +55,10 @@ fn a_toy_head_drafts_what_the_draft_model_does() {
                 continue;
             }
             let model = drafted([&target, &draft], &spec, &prompt);
-            let head = drafted([&target, &head], &spec, &prompt);
-            assert_eq!(head, model, "{drafter} on pair {number}");
+            for other in [&head as &dyn LanguageModel, &first] {
+                let drafted = drafted([&target, other], &spec, &prompt);
+                assert!(drafted == model, "{drafter} on pair {number}");
+            }
             assert!(drafter == "hybrid" || model.1.0.iter().any(|draft| !draft.is_empty()));
         }
     }
@@ -80,6 +84,7 @@ fn toy_predictors_do_not_depend_on_history() {
         for greedy in [false, true] {
             histories([&target, &draft], greedy, &mut rng);
             histories([&target, &head], greedy, &mut rng);
+            histories([&target, &pair.first_layers("toy").unwrap()], greedy, &mut rng);
         }
     }
 }

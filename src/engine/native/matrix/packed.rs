@@ -49,6 +49,11 @@ impl RowForm {
 }
 
 impl Matrix {
+    /// Bytes that it takes in memory.
+    pub(in super::super) fn bytes_in_memory(&self) -> usize {
+        self.segments.iter().map(|segment| segment.steps.bytes()).sum()
+    }
+
     /// Bytes that the outputs of one segment take in memory.
     pub(in super::super) fn bytes(storage: WeightStorage, outputs: usize, inputs: usize) -> usize {
         struct SegmentBytes(usize, usize);

@@ -25,8 +25,8 @@ impl<'a> Predictor<'a> for Head<'a> {
         self.model
     }
 
-    fn session(&self) -> Rc<RefCell<Session>> {
-        Rc::clone(&self.session)
+    fn session(&self) -> Option<Rc<RefCell<Session>>> {
+        Some(Rc::clone(&self.session))
     }
 
     fn taps(&self) -> &'a [Tap] {

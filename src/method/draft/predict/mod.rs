@@ -3,6 +3,7 @@
 //! A draft model reads tokens alone. A head also reads hidden states of the target. Drafters take
 //! any predictor, since what differs is only what a row depends on.
 
+mod first_layers;
 mod head;
 mod model;
 
@@ -10,6 +11,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
 
+use self::first_layers::FirstLayers;
 use self::head::Head;
 use self::model::DraftModel;
 use super::PassDesk;
@@ -21,8 +23,8 @@ pub(super) trait Predictor<'a>: fmt::Debug {
     /// The model that computes the rows.
     fn model(&self) -> &'a dyn LanguageModel;
 
-    /// Its sequence.
-    fn session(&self) -> Rc<RefCell<Session>>;
+    /// Its sequence, unless it is the target's.
+    fn session(&self) -> Option<Rc<RefCell<Session>>>;
 
     /// The hidden states of the target that it reads.
     fn taps(&self) -> &'a [Tap];
@@ -55,9 +57,10 @@ pub(super) trait Predictor<'a>: fmt::Debug {
 pub(super) fn predictor<'a>(
     model: &'a dyn LanguageModel,
 ) -> Result<Box<dyn Predictor<'a> + 'a>, Error> {
-    let session = Rc::new(RefCell::new(model.session()?));
+    let session = || Ok::<_, Error>(Rc::new(RefCell::new(model.session()?)));
     Ok(match &model.info().inputs {
-        ModelInputs::Tokens => Box::new(DraftModel { model, session }),
-        ModelInputs::Features(features) => Box::new(Head { model, session, features }),
+        ModelInputs::Tokens => Box::new(DraftModel { model, session: session()? }),
+        ModelInputs::Features(features) => Box::new(Head { model, session: session()?, features }),
+        ModelInputs::FirstLayers(taps) => Box::new(FirstLayers { model, taps }),
     })
 }
