@@ -4,7 +4,7 @@ use std::path::Path;
 
 #[cfg(feature = "harness")]
 use super::ModelSummary;
-use super::{gguf_model, hf, layout};
+use super::{gguf_model, heads, hf, layout};
 use crate::core::error::Error;
 use crate::engine::{Settings, Source};
 use crate::io::input::{is_shipped, read_text};
@@ -36,6 +36,11 @@ fn load_cached(source: &Source, role: Role) -> Result<Loaded, Error> {
             )));
         };
         return load_toy(path, name, role);
+    }
+    if heads::is_head(path) {
+        return Err(Error::setting(format!(
+            "model {path}: a head computes nothing without a target: name it as the draft of one"
+        )));
     }
     if is_file(path)? { gguf_model::load(source) } else { hf::load(source) }
 }
@@ -75,6 +80,9 @@ pub fn summarise(source: &Source) -> Result<ModelSummary, Error> {
     if source.path.starts_with("toy:") {
         return summary_of_toy(source);
     }
+    if heads::is_head(&source.path) {
+        return heads::summarise(Path::new(&source.path));
+    }
     let summarise = if is_file(&source.path)? { gguf_model::summarise } else { hf::summarise };
     summarise(Path::new(&source.path))
 }
@@ -90,5 +98,6 @@ fn summary_of_toy(source: &Source) -> Result<ModelSummary, Error> {
         dtype: info.dtype.to_owned(),
         vocab: info.vocab,
         tokenizer_sha256: info.tokenizer_sha256.clone(),
+        hidden: info.hidden,
     })
 }

@@ -30,6 +30,8 @@ pub use chat::{
 };
 pub use ggml_vocabulary::GgmlVocabulary;
 #[cfg(feature = "harness")]
+pub(crate) use heads::{fits as head_fits, is_head};
+#[cfg(feature = "harness")]
 pub use hub::{HubCache, HubName};
 pub use load::load;
 #[cfg(feature = "harness")]

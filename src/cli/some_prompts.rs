@@ -48,8 +48,13 @@ impl SomePrompts {
     /// # Errors
     /// If a file is missing or malformed, or no prompt is left.
     pub(super) fn tokens(&self, pair: &Pair, new: usize) -> Result<Vec<Vec<Token>>> {
+        self.few(FEW, pair, new)
+    }
+
+    /// The same, `few` of them if no number was named.
+    pub(super) fn few(&self, few: usize, pair: &Pair, new: usize) -> Result<Vec<Vec<Token>>> {
         let few =
-            Self { limit: Some(self.limit.unwrap_or(FEW)), prompts: self.prompts.clone(), ..*self };
+            Self { limit: Some(self.limit.unwrap_or(few)), prompts: self.prompts.clone(), ..*self };
         Ok(few.chosen(pair, new)?.into_iter().map(|prompt| prompt.tokens).collect())
     }
 

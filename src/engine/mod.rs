@@ -14,5 +14,7 @@ pub(crate) mod threads;
 pub use native::PackedMatrix;
 #[cfg(feature = "harness")]
 pub(crate) use native::large_pages;
-pub use options::{Dtype, Engine, Feedback, HeadSettings, Settings, Source, TapSetting};
+pub use options::{
+    AsWritten, Dtype, Engine, Feedback, FirstRow, HeadSettings, Settings, Source, TapSetting,
+};
 pub use threads::{Threads, set_threads};

@@ -82,6 +82,18 @@ pub struct HeadSettings {
     pub feedback: Option<Feedback>,
     /// The hidden states of the target that it reads.
     pub taps: Option<TapSetting>,
+    /// What it makes of the first row.
+    pub first_row: Option<FirstRow>,
+}
+
+/// What a head makes of the first row, where programs differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FirstRow {
+    /// A row of the first token comes before it, with a state of zeros (llama.cpp, for MTP).
+    Extra,
+    /// Its embedding is zeros (vLLM, for some families of MTP).
+    ZeroEmbedding,
 }
 
 /// What the rows of drafted tokens continue from.
@@ -97,12 +109,20 @@ pub enum Feedback {
 
 /// The hidden states of the target that a head reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(untagged, expecting = "expected \"as_written\" or a list of numbers of layers")]
 pub enum TapSetting {
     /// The numbers of layers in its file, each as the number of layers before the state.
-    AsWritten,
+    Written(AsWritten),
     /// Those after these numbers of layers.
     After(Vec<usize>),
+}
+
+/// The one name that stands for taps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AsWritten {
+    /// See [`TapSetting::Written`].
+    AsWritten,
 }
 
 /// Settings of a model; absent ones have their defaults.
@@ -146,7 +166,11 @@ impl HeadSettings {
     }
 
     fn or(self, other: Self) -> Self {
-        Self { feedback: self.feedback.or(other.feedback), taps: self.taps.or(other.taps) }
+        Self {
+            feedback: self.feedback.or(other.feedback),
+            taps: self.taps.or(other.taps),
+            first_row: self.first_row.or(other.first_row),
+        }
     }
 }
 

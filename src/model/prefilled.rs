@@ -3,7 +3,9 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::time::Duration;
 
-use super::{Evaluation, LanguageModel, ModelInfo, Session, Want, Work, evaluate_one};
+use super::{
+    Evaluation, LanguageModel, ModelInfo, ModelInputs, Session, Tap, Want, Work, evaluate_one,
+};
 use crate::core::clock::{Clock, Who};
 use crate::core::distribution::Token;
 use crate::core::error::Error;
@@ -26,6 +28,8 @@ pub struct Prefilled<'a> {
     shares: bool,
     /// What its sessions expect.
     expected: usize,
+    /// The hidden states that its sessions keep.
+    taps: &'a [Tap],
 }
 
 impl<'a> Prefilled<'a> {
@@ -38,7 +42,21 @@ impl<'a> Prefilled<'a> {
         clock: &'a dyn Clock,
     ) -> Self {
         let (computed, opened) = (OnceCell::new(), Cell::new(0));
-        Self { model, who, prefix, clock, computed, opened, shares: false, expected: 0 }
+        Self { model, who, prefix, clock, computed, opened, shares: false, expected: 0, taps: &[] }
+    }
+
+    /// A draft model as [`Self::new`] makes one; a head as it is, since its rows need the target's
+    /// hidden states.
+    pub fn draft(model: &'a dyn LanguageModel, prefix: &'a [Token], clock: &'a dyn Clock) -> Self {
+        let alone = model.info().inputs == ModelInputs::Tokens;
+        Self::new(model, Who::Draft, if alone { prefix } else { &[] }, clock)
+    }
+
+    /// The same with sessions that keep the hidden states that a drafter reads.
+    #[must_use]
+    pub fn keeping(self, drafter: Option<&'a dyn LanguageModel>) -> Self {
+        let taps = drafter.map_or(&[][..], |drafter| drafter.info().inputs.taps());
+        Self { taps, ..self }
     }
 
     /// The same with sessions that expect `tokens` tokens, see [`Session::expect`].
@@ -63,6 +81,7 @@ impl<'a> Prefilled<'a> {
     fn compute(&self) -> Result<(RefCell<Session>, Duration), Error> {
         let mut session = self.model.session()?;
         session.expect(self.expected)?;
+        session.keep(self.taps, self.model.info())?;
         let start = self.clock.now();
         let work = Work {
             session: &mut session,

@@ -380,6 +380,7 @@ impl Session {
         key.push(b'|');
         let held = self.context.len() + self.tree.len();
         key.extend(self.kept.rows.key(held));
+        key.extend((0..held).map(|slot| u8::from(self.early.has(slot))));
         key.extend(self.cache.key(held));
         key
     }

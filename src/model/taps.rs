@@ -42,6 +42,17 @@ pub enum ModelInputs {
     FirstLayers(Vec<Tap>),
 }
 
+impl ModelInputs {
+    /// The hidden states of the target that it reads.
+    pub fn taps(&self) -> &[Tap] {
+        match self {
+            Self::Tokens => &[],
+            Self::Features(features) => &features.taps,
+            Self::FirstLayers(taps) => taps,
+        }
+    }
+}
+
 /// The features of a head: hidden states of its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Features {

@@ -6,7 +6,7 @@
 //! [embedded-target]
 //! path = "models/target"
 //! aliases = ["target"]
-//! dtype = "bf16"        # and engine, device
+//! dtype = "bf16"        # and engine, device; of a head also feedback, taps, first_row
 //! ```
 
 mod known;
@@ -22,7 +22,9 @@ use super::hub::{self, HubCache, HubName};
 use super::{heads, layout};
 use crate::core::error::Error;
 use crate::core::registry::UnknownName;
-use crate::engine::{Dtype, Engine, Settings, Source};
+use crate::engine::{
+    Dtype, Engine, Feedback, FirstRow, HeadSettings, Settings, Source, TapSetting,
+};
 use crate::io::input;
 
 /// The folders in which names are looked up, one after the other.
@@ -46,6 +48,9 @@ struct CatalogEntry {
     engine: Option<Engine>,
     dtype: Option<Dtype>,
     device: Option<String>,
+    feedback: Option<Feedback>,
+    taps: Option<TapSetting>,
+    first_row: Option<FirstRow>,
 }
 
 impl CatalogEntry {
@@ -57,6 +62,11 @@ impl CatalogEntry {
             engine: self.engine,
             dtype: self.dtype,
             device: self.device.clone(),
+            head: HeadSettings {
+                feedback: self.feedback,
+                taps: self.taps.clone(),
+                first_row: self.first_row,
+            },
             ..Settings::default()
         };
         Source { settings, ..path.into() }

@@ -38,7 +38,7 @@ fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
         last_norm: false,
         feedback: Feedback::Plain,
         ids: None,
-        positions: 0,
+        zero_first: false,
         decoder,
     };
     Ok(HeadShape { config, names: vec![(JOIN, "fc".to_owned())] })

@@ -57,7 +57,7 @@ fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
         last_norm: true,
         feedback: feedback(files, speculators.is_some())?,
         ids: files.ids(own)?,
-        positions: 0,
+        zero_first: false,
     };
     let names = vec![
         (EMBEDDING_NORM, format!("{first}.input_layernorm")),
@@ -76,7 +76,8 @@ fn feedback(files: &HeadFiles<'_>, speculators: bool) -> Result<Feedback, Error>
         Some(setting) => Ok(setting),
         None if says && !speculators => Err(files.keys.fault(
             "norm_output is true, which means another feedback where the head was trained than in \
-             engines: set feedback = \"pre\" (SpecForge) or \"post\"",
+             engines: name the head in configs/models.toml, with feedback = \"pre\" (SpecForge) or \
+             \"post\"",
         )),
         None if says => Ok(Feedback::Normed),
         None => Ok(Feedback::Plain),

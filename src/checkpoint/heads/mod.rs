@@ -4,6 +4,8 @@
 mod eagle1;
 mod eagle3;
 mod files;
+#[cfg(feature = "harness")]
+mod known;
 mod medusa;
 mod mtp;
 mod tap_draft;
@@ -12,10 +14,12 @@ mod taps;
 use std::path::Path;
 
 use self::files::{HeadFiles, HeadFolder, HeadTensors};
+#[cfg(feature = "harness")]
+pub(crate) use self::known::{fits, summarise};
 use crate::core::error::Error;
-use crate::engine::decoder::{Described, HeadConfig};
+use crate::engine::decoder::{Described, HeadConfig, MedusaConfig};
 use crate::engine::native::{NativeFirstLayers, NativeHead, NativeMedusa, TargetTables};
-use crate::engine::{Dtype, Source};
+use crate::engine::{Dtype, FirstRow, Source};
 use crate::io::input::is_there;
 use crate::model::{Features, LanguageModel, ModelInfo, ModelInputs, Tap};
 
@@ -88,18 +92,39 @@ pub(crate) fn load(
     let folder = HeadFolder::open(Path::new(path))?;
     let loading = Loading { source, target: target.info(), tables: &tables, folder: &folder };
     let files = folder.files(target.info().vocab, hidden, &source.settings.head);
-    if medusa::fits(&files) {
-        return loading.medusa(&files);
+    match shape_of(&files)? {
+        Shape::Medusa(config, names) => loading.medusa(config, names),
+        Shape::Layers(format, shape) => loading.head(format, shape),
     }
-    let format = FORMATS.iter().find(|format| (format.fits)(&files));
+}
+
+/// What a checkpoint is.
+enum Shape {
+    /// A head of a format, with layers.
+    Layers(&'static str, HeadShape),
+    /// Heads without layers, and the names of their tensors.
+    Medusa(MedusaConfig, Vec<(String, String)>),
+}
+
+/// What a checkpoint is, by the format that fits.
+fn shape_of(files: &HeadFiles<'_>) -> Result<Shape, Error> {
+    if medusa::fits(files) {
+        return medusa::shape(files).map(|(config, names)| Shape::Medusa(config, names));
+    }
+    let format = FORMATS.iter().find(|format| (format.fits)(files));
     let format = format.ok_or_else(|| {
         let known = FORMATS.iter().map(|format| format.name).chain([medusa::NAME]);
         let known = known.collect::<Vec<_>>().join(", ");
         files.keys.fault(format!("this is no head of a known format: {known}"))
     })?;
-    let shape = (format.shape)(&files)?;
+    let mut shape = (format.shape)(files)?;
     files.check_shared(&shape.config)?;
-    loading.head(format.name, shape)
+    match files.settings.first_row {
+        None => {}
+        Some(FirstRow::Extra) => shape.config.features.first_row = true,
+        Some(FirstRow::ZeroEmbedding) => shape.config.zero_first = true,
+    }
+    Ok(Shape::Layers(format.name, shape))
 }
 
 /// The first layers of a target.
@@ -174,9 +199,12 @@ impl Loading<'_> {
     }
 
     /// Heads without layers.
-    fn medusa(&self, files: &HeadFiles<'_>) -> Result<Box<dyn LanguageModel>, Error> {
+    fn medusa(
+        &self,
+        config: MedusaConfig,
+        names: Vec<(String, String)>,
+    ) -> Result<Box<dyn LanguageModel>, Error> {
         let (vocab, dtype) = (self.target.vocab, self.dtype());
-        let (config, names) = medusa::shape(files)?;
         let all = config.tensors(vocab);
         let tensors = self.tensors(names, &all)?;
         let features = Features {

@@ -100,7 +100,7 @@ fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
         last_norm: true,
         feedback: files.settings.feedback.unwrap_or(Feedback::Normed),
         ids: None,
-        positions: 0,
+        zero_first: false,
     };
     let around = numbered(layout.around, layers);
     let [embedding, state, join, last] = layout.names.map(|name| format!("{around}.{name}"));

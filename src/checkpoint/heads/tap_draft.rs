@@ -27,7 +27,7 @@ fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
         last_norm: true,
         feedback: Feedback::Plain,
         ids: None,
-        positions: 0,
+        zero_first: false,
     };
     let table = if tied { "model.embed_tokens" } else { "lm_head" };
     let names = vec![

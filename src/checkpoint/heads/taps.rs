@@ -23,7 +23,7 @@ pub(super) fn features(files: &HeadFiles<'_>) -> Result<Features, Error> {
     let written = match (&files.settings.taps, numbers(keys)?, nested) {
         (Some(TapSetting::After(after)), ..) => after.clone(),
         (_, Some(top), _) => top,
-        (Some(TapSetting::AsWritten), None, Some(nested)) => nested,
+        (Some(TapSetting::Written(_)), None, Some(nested)) => nested,
         (None, None, Some(nested)) => nested.into_iter().map(|layer| layer + 1).collect(),
         (_, None, None) => vec![2, layers / 2, layers.saturating_sub(3)],
     };

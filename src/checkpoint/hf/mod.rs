@@ -8,8 +8,6 @@ mod guard;
 mod tokenizer;
 mod weights;
 
-#[cfg(feature = "harness")]
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -30,6 +28,8 @@ use crate::engine::Source;
 use crate::engine::blocks::TensorKind;
 use crate::engine::decoder::{Config, Tensors};
 use crate::io::input::is_there;
+#[cfg(feature = "harness")]
+use crate::model::HiddenStates;
 use crate::model::Loaded;
 use crate::model::toy::hex;
 
@@ -114,18 +114,14 @@ impl HfTokenizer {
         bytes: u64,
         tensors: impl Iterator<Item = (String, u64)>,
     ) -> ModelSummary {
-        let mut weights = BTreeMap::new();
-        for (dtype, number) in tensors {
-            *weights.entry(dtype).or_insert(0) += number;
-        }
-        let most = weights.iter().max_by_key(|(_, number)| **number);
+        let hidden = HiddenStates { layers: config.layers.len(), width: config.hidden };
         ModelSummary {
             family: config.model_type,
-            parameters: weights.values().sum(),
             bytes,
-            dtype: most.map_or_else(String::new, |(dtype, _)| dtype.to_lowercase()),
             vocab: self.vocab(),
             tokenizer_sha256: self.fingerprint(),
+            hidden: Some(hidden),
+            ..ModelSummary::of_tensors(tensors)
         }
     }
 }

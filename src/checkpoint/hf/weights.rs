@@ -166,14 +166,14 @@ impl Safetensors {
 
     /// The types of all tensors, with their numbers of weights.
     #[cfg(feature = "harness")]
-    pub(super) fn tensors(&self) -> impl Iterator<Item = (String, u64)> {
+    pub(in crate::checkpoint) fn tensors(&self) -> impl Iterator<Item = (String, u64)> {
         let infos = self.files.iter().flat_map(|stored| stored.tensors.tensors().into_values());
         infos.map(|info| (info.dtype.to_string(), info.shape.iter().map(|&n| n as u64).product()))
     }
 
     /// Bytes of the files.
     #[cfg(feature = "harness")]
-    pub(super) fn bytes(&self) -> u64 {
+    pub(in crate::checkpoint) fn bytes(&self) -> u64 {
         self.files.iter().map(|stored| stored.file.length()).sum()
     }
 

@@ -109,8 +109,8 @@ impl SampleArgs {
     ) -> Result<SamplesReport> {
         let head = asked.prompt.1.split_last().map_or(&[][..], |(_, head)| head);
         let target = Prefilled::new(asked.target, Who::Target, head, clock).sharing();
-        let draft =
-            asked.tools.draft.map(|model| Prefilled::new(model, Who::Draft, head, clock).sharing());
+        let target = target.keeping(asked.tools.draft);
+        let draft = asked.tools.draft.map(|model| Prefilled::draft(model, head, clock).sharing());
         let draft = draft.as_ref().map(|model| model as &dyn LanguageModel);
         let tools = Tools { draft, ..asked.tools };
         let numbers = (0..samples).collect::<Vec<_>>();

@@ -1,9 +1,11 @@
 //! The table of all named models.
 
+use std::path::Path;
+
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::checkpoint::{Catalog, KnownModel, ModelSummary};
+use crate::checkpoint::{Catalog, KnownModel, ModelSummary, head_fits};
 use crate::cli::output;
 
 /// Digits of a tokenizer's fingerprint in the table.
@@ -81,7 +83,14 @@ fn drafts_for(
     let Ok(summary) = summary else { return Vec::new() };
     let path = |model: &KnownModel| model.source.as_ref().ok().map(|source| source.path.clone());
     let others = known.iter().zip(found).filter(|(other, _)| path(other) != path(model));
-    let fits = |found: &Found| found.as_ref().is_ok_and(|target| summary.can_draft_for(target));
+    let folder = path(model).filter(|_| summary.is_head());
+    let fits = |found: &Found| {
+        let Ok(target) = found else { return false };
+        match (&folder, target.hidden) {
+            (Some(folder), Some(hidden)) => head_fits(Path::new(folder), target.vocab, hidden),
+            _ => summary.can_draft_for(target),
+        }
+    };
     others.filter(|(_, found)| fits(found)).map(|(other, _)| other.name.clone()).collect()
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::checkpoint::pair::Pair;
-use crate::checkpoint::{Catalog, load};
+use crate::checkpoint::{Catalog, is_head, load};
 use crate::cli::options::ModelArgs;
 use crate::engine::{Settings, Threads, set_threads};
 use crate::io::terminal;
@@ -67,6 +67,13 @@ pub(in crate::cli) fn say_note(target: &ModelInfo) {
     if let Some(note) = &target.note {
         terminal::say(format_args!("note: target {}: {note}", target.name));
     }
+}
+
+/// Whether the named draft model is a head, which needs its target.
+pub(in crate::cli) fn draft_is_head(args: &ModelArgs) -> Result<bool> {
+    let Some(name) = args.draft.as_deref() else { return Ok(false) };
+    let source = Catalog::near(Path::new(".")).model(name).context("draft")?;
+    Ok(is_head(&source.path))
 }
 
 /// Starts the engine's threads and loads the draft model alone: the named one, or that of the

@@ -6,13 +6,14 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 
 use super::show::contents;
-use crate::cli::models::{open_draft, open_pair};
+use crate::cli::models::{draft_is_head, open_draft, open_pair};
 use crate::cli::options::{ModelArgs, setting};
 use crate::cli::output;
 use crate::core::params::{Params, Value};
 use crate::io::input::read_text;
 use crate::io::terminal;
 use crate::method::draft::{DRAFT_SAMPLING, Texts, Tools};
+use crate::model::ModelInputs;
 use crate::tapes::recording::{MODEL, Scoring, TapeFile, canonical, reads_at_once};
 use crate::tapes::tape::{TapeDrafter, TapeModel};
 
@@ -64,7 +65,8 @@ pub(super) struct ScoreArgs {
 /// Scores the sequences, and says what the tape holds.
 pub(super) fn run(args: &ScoreArgs) -> Result<()> {
     let mut file = TapeFile::open(&args.tape)?;
-    let drafters = args.drafters(None)?;
+    let head = draft_is_head(&args.models)?;
+    let drafters = args.drafters(None, head)?;
     let with_model = drafters.iter().any(TapeDrafter::needs_model);
     let reads_text = drafters.iter().any(|drafter| drafter.files().next().is_some());
     if args.beliefs.is_some() && !drafters.iter().all(reads_at_once) {
@@ -72,7 +74,7 @@ pub(super) fn run(args: &ScoreArgs) -> Result<()> {
     }
     let both =
         args.overlap || args.beliefs.is_some() || reads_text || !args.models.vocabulary.is_same();
-    if both {
+    if both || head {
         let (pair, (_, name)) = open_pair(&args.models, false, with_model)?;
         let target = &pair.target;
         let texts = Texts::new(&*target.codec, read_text);
@@ -93,25 +95,25 @@ impl ScoreArgs {
     fn score(&self, file: &mut TapeFile, tools: Tools<'_>, name: Option<&str>) -> Result<()> {
         let model = name.zip(tools.draft);
         let model = model.map(|(name, draft)| TapeModel::new(name, draft.info()));
-        let drafters = self.drafters(model.as_ref())?;
+        let head = tools.draft.is_some_and(|draft| draft.info().inputs != ModelInputs::Tokens);
+        let drafters = self.drafters(model.as_ref(), head)?;
         let beliefs = self.beliefs.map(usize::from);
         Scoring { drafters, tools, overlap: self.overlap, beliefs }.run(file)
     }
 
-    /// Every drafter with each of its settings.
-    fn drafters(&self, model: Option<&TapeModel>) -> Result<Vec<TapeDrafter>> {
+    /// Every drafter with each of its settings; the model may be a head.
+    fn drafters(&self, model: Option<&TapeModel>, head: bool) -> Result<Vec<TapeDrafter>> {
         let mut drafters = Vec::new();
         for name in &self.drafter {
             for params in self.settings() {
-                let most = Some(usize::from(self.most));
                 let length = self.length.clone();
+                let at_once = name == MODEL && length.is_none() && !head;
+                let most = (!at_once).then_some(usize::from(self.most));
                 let drafter =
                     TapeDrafter { drafter: name.clone(), model: None, length, params, most };
                 let drafter = canonical(drafter).with_context(|| format!("--drafter {name}"))?;
                 let model = model.filter(|_| drafter.needs_model());
-                let most = most.filter(|_| !reads_at_once(&drafter));
-                let model = model.cloned();
-                drafters.push(TapeDrafter { model, most, ..drafter });
+                drafters.push(TapeDrafter { model: model.cloned(), ..drafter });
             }
         }
         Ok(drafters)

@@ -28,8 +28,8 @@ pub(crate) struct HeadConfig {
     pub feedback: Feedback,
     /// The target's token for each of its own, if these differ.
     pub ids: Option<Vec<Token>>,
-    /// What is added to the positions of its rows.
-    pub positions: usize,
+    /// Whether the first row has zeros for its embedding.
+    pub zero_first: bool,
 }
 
 /// How a token and a state become the input of the layers.

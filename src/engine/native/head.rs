@@ -182,7 +182,11 @@ impl NativeHead {
         space.reserve_front((net.config, features), rows);
         let both = space.wide.get_mut().chunks_exact_mut(2 * width);
         for (both, token) in both.zip(tokens) {
-            self.weights.embed(token.feed.token as usize, &mut both[..width]);
+            if self.config.zero_first && token.feed.position == 0 {
+                both[..width].fill(0.0);
+            } else {
+                self.weights.embed(token.feed.token as usize, &mut both[..width]);
+            }
         }
         let fuses = matches!(net.front, Some(Front::Joint(Joint { fuse: Some(_), .. })));
         let to = if fuses { space.features.get_mut() } else { space.states.get_mut() };
@@ -190,8 +194,7 @@ impl NativeHead {
             to[..rows * width].fill(0.0);
         }
         to[..inputs.len()].copy_from_slice(inputs);
-        let offset = self.config.positions;
-        let positions = tokens.iter().map(|row| row.feed.position + offset).collect::<Vec<_>>();
+        let positions = tokens.iter().map(|row| row.feed.position).collect::<Vec<_>>();
         space.rotate(&self.weights.rotations, &positions);
     }
 

@@ -8,7 +8,7 @@ use super::sample::Task;
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::tree::Draft;
-use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
+use crate::model::{LanguageModel, ModelInputs, Session, Want, Work, evaluate_one};
 
 /// Where a pass is timed.
 #[derive(Debug, Clone, Copy)]
@@ -89,6 +89,7 @@ impl<'a> BenchSequences<'a> {
             let work = sessions.iter_mut().map(|session| {
                 // Discards what the previous pass computed.
                 session.rewind(&text[..text.len() - 1])?;
+                supply(model, session, (text.len() - 1, 1));
                 Ok(Work { session, context: text, draft, want: Want::All })
             });
             model.evaluate(&mut work.collect::<Result<Vec<_>, Error>>()?).map(drop)
@@ -108,6 +109,15 @@ pub(crate) fn prefill(model: &dyn LanguageModel, length: usize) -> Result<(), Er
 }
 
 fn read(model: &dyn LanguageModel, session: &mut Session, context: &[Token]) -> Result<(), Error> {
+    supply(model, session, (0, context.len()));
     let draft = Draft::empty(model.info().vocab);
     evaluate_one(model, Work { session, context, draft: &draft, want: Want::Nothing }).map(drop)
+}
+
+/// Hands features to a head: zeros, which do not affect its speed, for `tokens` tokens from slot
+/// `first` on.
+fn supply(model: &dyn LanguageModel, session: &mut Session, (first, tokens): (usize, usize)) {
+    if let ModelInputs::Features(features) = &model.info().inputs {
+        session.supply(first, &vec![0.0; tokens * features.width]);
+    }
 }

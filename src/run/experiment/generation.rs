@@ -57,9 +57,10 @@ impl<'a> TextModels<'a> {
         let expected = room_for(text.tokens.len(), setup.plan.max_tokens);
         let prefilled =
             |model, who| Prefilled::new(model, who, head, setup.clock).expecting(expected);
+        let draft = |model| Prefilled::draft(model, head, setup.clock).expecting(expected);
         Self {
-            target: prefilled(setup.target, Who::Target),
-            draft: setup.draft.map(|draft| prefilled(draft, Who::Draft)),
+            target: prefilled(setup.target, Who::Target).keeping(setup.draft),
+            draft: setup.draft.map(draft),
             drafting_target: prefilled(setup.target, Who::Draft),
         }
     }

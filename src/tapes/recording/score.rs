@@ -183,9 +183,10 @@ impl Scoring<'_> {
     }
 }
 
-/// Whether q depends on the context alone, so that one pass gives it for all tokens.
+/// Whether q depends on the context alone, so that one pass gives it for all tokens. That of a head
+/// also depends on where the draft begins; its drafts have a maximum length.
 pub fn reads_at_once(drafter: &TapeDrafter) -> bool {
-    drafter.drafter == MODEL && drafter.length.is_none()
+    drafter.drafter == MODEL && drafter.length.is_none() && drafter.most.is_none()
 }
 
 /// The method by which a drafter drafts chains.

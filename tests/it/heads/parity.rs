@@ -1,7 +1,7 @@
 //! Heads in published layouts compute what their reference implementations do; see
 //! `tests/heads/README.md`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use specdec::core::chance::{Chance, Site};
 use specdec::core::distribution::{Dist, Token};
 use specdec::core::round::Verdict;
 use specdec::core::tree::Draft;
-use specdec::engine::{Feedback, HeadSettings, Settings, Source};
+use specdec::engine::{AsWritten, Feedback, FirstRow, HeadSettings, Settings, Source, TapSetting};
 use specdec::method::decode::{Generation, StopRules};
 use specdec::method::draft::Tools;
-use specdec::model::evaluate_one;
+use specdec::model::{Tap, evaluate_one};
 
 use super::history::still;
 
@@ -28,7 +28,7 @@ struct Expected {
     ids: Option<Vec<Token>>,
     rounds: Vec<Round>,
     #[serde(default)]
-    variants: std::collections::BTreeMap<String, Vec<Round>>,
+    variants: BTreeMap<String, Vec<Round>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -191,4 +191,51 @@ fn heads_compute_what_their_references_do() {
         bad |= most >= CLOSE;
     }
     assert!(!bad);
+}
+
+/// Where programs differ, the difference is a setting.
+#[test]
+fn every_switch_computes_what_its_programs_do() {
+    let feedback = |feedback| HeadSettings { feedback: Some(feedback), ..HeadSettings::default() };
+    let first_row = |row| HeadSettings { first_row: Some(row), ..HeadSettings::default() };
+    let switches = [
+        ("feedback_pre", feedback(Feedback::Plain)),
+        ("feedback_post", feedback(Feedback::Normed)),
+        ("first_row_zero", first_row(FirstRow::ZeroEmbedding)),
+        ("extra_first_row", first_row(FirstRow::Extra)),
+        // Rotary positions are relative.
+        ("positions_plus_one", HeadSettings::default()),
+    ];
+    for case in ["eagle3_plain", "mtp_one_layer"] {
+        let Expected { target, ids, rounds, variants } = expected(case);
+        let target = target_of(case, &target);
+        for (name, settings) in &switches {
+            let head = source(case, settings.clone());
+            let most = largest(&head, &target, ids.as_deref(), &variants[*name]);
+            assert!(most < CLOSE, "{case}, {name}: {most}");
+        }
+        let (before, after) = (feedback(Feedback::Plain), feedback(Feedback::Normed));
+        let apart = [before, after]
+            .map(|settings| largest(&source(case, settings), &target, ids.as_deref(), &rounds));
+        // One of them is what the case was trained with.
+        assert!(apart.iter().any(|&most| most < CLOSE) && apart.iter().any(|&most| most > 0.01));
+    }
+}
+
+/// Catches: a list in `eagle_config` that counts like one at the top, or the reverse.
+#[test]
+fn taps_are_those_of_the_convention_or_of_a_setting() {
+    let case = "eagle3_specforge";
+    let taps = |taps| HeadSettings { taps, ..trained(case) };
+    let written = TapSetting::Written(AsWritten::AsWritten);
+    for (setting, after) in [
+        (None, [1, 3, 6]),
+        (Some(written), [0, 2, 5]),
+        (Some(TapSetting::After(vec![4, 5, 7])), [4, 5, 7]),
+    ] {
+        let pair = Pair::load(text(&folder("llama"))).unwrap();
+        let pair = pair.with_draft(source(case, taps(setting))).unwrap();
+        let found = pair.draft_model().unwrap().info().inputs.taps().to_vec();
+        assert_eq!(found, after.map(Tap::After));
+    }
 }

@@ -3,11 +3,15 @@
 use specdec::core::chance::{Request, Seeded};
 use specdec::core::distribution::Token;
 use specdec::core::error::Error;
+use specdec::core::registry::Class;
 use specdec::core::round::RoundEvent;
+use specdec::core::sampling::{Sampler, SamplingParams};
 use specdec::core::tree::NodeId;
 use specdec::method::decode::{Generation, MethodSpec, Observer, StopRules, generate};
 use specdec::method::draft::Tools;
+use specdec::method::verify::VERIFIERS;
 use specdec::model::{LanguageModel, zoo};
+use specdec::proof::{Gap, enumerate, target_distribution};
 
 use super::history::{DRAFTERS, content, histories, still};
 use crate::fixtures::seeded;
@@ -87,4 +91,39 @@ fn toy_predictors_do_not_depend_on_history() {
             histories([&target, &pair.first_layers("toy").unwrap()], greedy, &mut rng);
         }
     }
+}
+
+/// Every verifier with every drafter that reads a predictor: the joint distribution of completions
+/// is the target's, with a head and with an early exit.
+#[test]
+fn completions_after_toy_heads_have_the_targets_distribution() {
+    let mut enumerated = 0;
+    for name in ["mixed", "gaps", "binary"] {
+        let pair = zoo::toy(name).unwrap();
+        let target = pair.target(name).unwrap();
+        let (head, first) = (pair.head(name).unwrap(), pair.first_layers(name).unwrap());
+        let sampler = Sampler::new(SamplingParams::default()).unwrap();
+        let prompt = [0, 1];
+        let tokens = 4;
+        let expected = target_distribution(&target, &sampler, &prompt, tokens).unwrap();
+        for verifier in VERIFIERS.iter().filter(|entry| entry.build.class == Class::D) {
+            for (drafter, settings) in DRAFTERS {
+                for model in [&head as &dyn LanguageModel, &first] {
+                    let spec = MethodSpec {
+                        verifier: verifier.name.to_owned(),
+                        ..crate::asking::spec(drafter, 2, settings)
+                    };
+                    let tools = Tools { draft: Some(model), target: Some(&target), texts: None };
+                    let Ok(method) = spec.build_with(tools) else { continue };
+                    let stop = StopRules::max_tokens(tokens);
+                    let generation = Generation::new(&target, method, &prompt, stop, None);
+                    let found = enumerate(&target, generation.unwrap(), &mut []).unwrap();
+                    let gap = Gap::between(&found.dist, &expected);
+                    assert!(gap.is_zero(), "{name}, {}, {drafter}: {gap:?}", verifier.name);
+                    enumerated += 1;
+                }
+            }
+        }
+    }
+    assert!(enumerated > 100, "{enumerated}");
 }
