@@ -65,10 +65,10 @@ fn load_toy(source: &str, name: &str, role: Role) -> Result<Loaded, Error> {
         zoo::toy(name)?
     };
     let model = match role {
-        Role::Target => pair.target(source)?,
-        Role::Draft => pair.draft(source)?,
+        Role::Target => Box::new(pair.target(source)?),
+        Role::Draft => pair.drafter(source)?,
     };
-    Ok(Loaded { model: Box::new(model), codec: pair.codec(role) })
+    Ok(Loaded { model, codec: pair.codec(role) })
 }
 
 /// Describes the model of a source, without reading weights.

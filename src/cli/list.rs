@@ -15,7 +15,7 @@ use crate::method::decode::{STRATEGIES, Strategy};
 use crate::method::draft::DRAFTERS;
 use crate::method::length::LENGTHS;
 use crate::method::verify::{BuildVerifier, VERIFIERS};
-use crate::model::zoo::{OTHER_VOCABULARIES, TOYS};
+use crate::model::zoo::{HEADS, OTHER_VOCABULARIES, TOYS};
 use crate::tapes::simulation::{PolicyEntry, policies};
 
 #[derive(Debug, clap::Args)]
@@ -150,6 +150,7 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
         toys: TOYS
             .iter()
             .chain(OTHER_VOCABULARIES)
+            .chain(HEADS)
             .map(|toy| ListedToy { name: format!("toy:{}", toy.name), summary: toy.summary })
             .collect(),
     };

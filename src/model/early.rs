@@ -5,68 +5,8 @@
 //! others. On a row-invariant engine the logits have the bits of a pass of all layers.
 
 use super::evaluate::Computed;
-use super::session::Step;
-use super::{Evaluation, KvCache, Session, Tap, Work};
+use super::{Evaluation, KvCache, Part, Session, Step, Tap, Work};
 use crate::core::error::Error;
-
-/// The layers that a pass computes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Part {
-    /// All of them.
-    #[default]
-    All,
-    /// This many, and then the last norm and the head.
-    First(usize),
-    /// All but this many.
-    Rest(usize),
-}
-
-/// Slots of which only the first layers have been computed.
-#[derive(Debug, Clone, Default)]
-pub(super) struct EarlyRows {
-    slots: Vec<bool>,
-    /// How many layers these are.
-    layers: usize,
-}
-
-impl EarlyRows {
-    pub(super) fn has(&self, slot: usize) -> bool {
-        self.slots.get(slot).copied().unwrap_or(false)
-    }
-
-    pub(super) fn copy(&mut self, from: usize, to: usize) {
-        let early = self.has(from);
-        self.set(to, early);
-    }
-
-    /// How many layers rows hold that are early.
-    pub(super) fn layers(&self) -> usize {
-        self.layers
-    }
-
-    fn set(&mut self, slot: usize, early: bool) {
-        if early && slot >= self.slots.len() {
-            self.slots.resize(slot + 1, false);
-        }
-        if let Some(mark) = self.slots.get_mut(slot) {
-            *mark = early;
-        }
-    }
-
-    /// Notes what a step has computed.
-    pub(super) fn mark(&mut self, step: &Step) {
-        let first = match step.part {
-            Part::First(layers) => {
-                self.layers = layers;
-                true
-            }
-            Part::All | Part::Rest(_) => false,
-        };
-        for feed in &step.feed {
-            self.set(feed.slot, first);
-        }
-    }
-}
 
 /// What an engine computes of the steps of a pass, all of which are for the same layers.
 type Run<'r, C> = dyn FnMut(&mut [(&mut C, &Step)]) -> Result<Vec<Computed>, Error> + 'r;

@@ -9,11 +9,10 @@
 //! Rows live in *slots*. A context token's slot is its position; node `i` of
 //! the draft sits in slot `context.len() + i`, wherever in the tree it is.
 
-use std::ops::Range;
-
-use super::early::{EarlyRows, Part};
-use super::taps::{KeptStates, StateRows, check};
-use super::{KvCache, ModelInfo, Tap, Work};
+use super::early_rows::{EarlyRows, Part};
+use super::step::{Feed, Step};
+use super::taps::{KeptStates, Supplied};
+use super::{KvCache, Work};
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::tree::{Draft, NodeId};
@@ -27,80 +26,22 @@ pub struct Session {
     cache: Box<dyn KvCache>,
     slots: usize,
     positions: usize,
-    context: Vec<Token>,
-    tree: Vec<Cached>,
+    pub(super) context: Vec<Token>,
+    pub(super) tree: Vec<Cached>,
     /// Hidden states of a target's tokens, or those that a head continues from.
-    kept: KeptStates,
+    pub(super) kept: KeptStates,
     /// Of a head: the features that the target has supplied.
-    supplied: Option<Supplied>,
+    pub(super) supplied: Option<Supplied>,
     /// Rows of which only the first layers have been computed.
-    early: EarlyRows,
-}
-
-/// Features of consecutive tokens, from slot `first` on.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Supplied {
-    pub(super) first: usize,
-    pub(super) rows: StateRows,
+    pub(super) early: EarlyRows,
 }
 
 /// What slot `context.len() + i` holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cached {
+pub(super) struct Cached {
     token: Token,
     parent: Option<NodeId>,
     filled: bool,
-}
-
-/// A token to be computed in a pass.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Feed {
-    /// The token.
-    pub token: Token,
-    /// The slot for its row of keys and values.
-    pub slot: usize,
-    /// Its logical position in the text (for the rotary embedding).
-    pub position: usize,
-    /// It attends to all slots below this number …
-    pub prefix: usize,
-    /// … and to these, ascending; its own slot is included in one or the other.
-    pub ancestors: Vec<usize>,
-}
-
-/// What a pass must do for one sequence.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Step {
-    /// Tokens to compute, ascending by slot.
-    pub feed: Vec<Feed>,
-    /// For each wanted row, its index in `feed`.
-    pub rows: Vec<usize>,
-    /// The hidden states to return of each computed token.
-    pub taps: Vec<Tap>,
-    /// The layers to compute.
-    pub part: Part,
-    /// By token whether its first layers have been computed.
-    pub resumed: Vec<bool>,
-    /// For the rest of the layers: the states of the tokens before them, row by row.
-    pub inputs: Vec<f32>,
-}
-
-impl Feed {
-    /// The slots that it attends to, ascending; its own is the last.
-    pub fn seen(&self) -> impl DoubleEndedIterator<Item = usize> {
-        (0..self.prefix).chain(self.ancestors.iter().copied())
-    }
-}
-
-impl Step {
-    /// The step in pieces of at most `most` tokens: the tokens to compute, and the
-    /// indices of the wanted rows among them.
-    pub fn pieces(&self, most: usize) -> impl Iterator<Item = (&[Feed], Vec<usize>)> {
-        self.feed.chunks(most).enumerate().map(move |(number, feed)| {
-            let piece = number * most..number * most + feed.len();
-            let wanted = self.rows.iter().filter(|row| piece.contains(row));
-            (feed, wanted.map(|row| row - piece.start).collect())
-        })
-    }
 }
 
 impl Session {
@@ -116,87 +57,6 @@ impl Session {
             kept: KeptStates::default(),
             supplied: None,
             early: EarlyRows::default(),
-        }
-    }
-
-    /// The same sequence for a head, whose rows of committed tokens read features of `width`
-    /// numbers, and whose rows of drafted tokens continue from `state` numbers of the row before.
-    ///
-    /// A row of a drafted token is never kept once the token is accepted: it is computed again,
-    /// with the target's feature.
-    #[must_use]
-    pub fn of_head(self, width: usize, state: usize) -> Self {
-        let rows = StateRows::of_width(width);
-        Self {
-            kept: KeptStates::of_head(state),
-            supplied: Some(Supplied { first: 0, rows }),
-            ..self
-        }
-    }
-
-    /// Keeps these hidden states of every token, and no others. If it holds tokens without them,
-    /// these are forgotten, and computed again when they are next needed.
-    ///
-    /// # Errors
-    /// If the model, described by `info`, does not return them.
-    pub fn keep(&mut self, taps: &[Tap], info: &ModelInfo) -> Result<(), Error> {
-        let kept = match taps {
-            [] => KeptStates::default(),
-            _ => KeptStates::of(taps, check(taps, (&info.name, info.hidden))?),
-        };
-        self.keep_only(kept);
-        Ok(())
-    }
-
-    /// Keeps the hidden states that another sequence of the same model does.
-    pub(crate) fn keep_as(&mut self, other: &Self) {
-        self.keep_only(other.kept.empty());
-    }
-
-    fn keep_only(&mut self, kept: KeptStates) {
-        if kept.taps == self.kept.taps {
-            return;
-        }
-        if self.kept.has(&kept.taps) {
-            self.kept = self.kept.only(kept, self.context.len() + self.tree.len());
-        } else {
-            self.context.clear();
-            self.tree.clear();
-            self.kept = kept;
-        }
-    }
-
-    /// The hidden states of the tokens `range` of a text, row by row, the states of each in the
-    /// order of `taps`.
-    ///
-    /// # Errors
-    /// If they have not been computed, or are not kept.
-    pub fn states(
-        &mut self,
-        text: &[Token],
-        range: Range<usize>,
-        taps: &[Tap],
-    ) -> Result<Vec<f32>, Error> {
-        if !self.context.starts_with(&text[..range.end]) {
-            self.rewind(text)?;
-        }
-        let held = self.context.starts_with(&text[..range.end]);
-        let mut states = Vec::new();
-        for slot in range {
-            if !(held && self.kept.states(slot, taps, &mut states)) {
-                let why = format!("the target has no hidden states of token {slot} of the text");
-                return Err(Error::engine(why));
-            }
-        }
-        Ok(states)
-    }
-
-    /// Of a head: the features of the committed tokens from slot `first` on, row by row. Those of
-    /// the tokens before it must have been computed.
-    pub(crate) fn supply(&mut self, first: usize, features: &[f32]) {
-        if let Some(supplied) = &mut self.supplied {
-            supplied.first = first;
-            supplied.rows.replace(features);
         }
     }
 
@@ -339,7 +199,9 @@ impl Session {
     pub fn commit(work: &mut Work<'_>, step: &Step) {
         let (context, draft) = (work.context, work.draft);
         let session = &mut *work.session;
-        session.early.mark(step);
+        for feed in &step.feed {
+            session.early.mark(feed.slot, step.part);
+        }
         session.context.truncate(context.len());
         session.context.extend_from_slice(&context[session.context.len()..]);
         session.tree = draft
@@ -457,35 +319,6 @@ impl Session {
             kept.push(Cached { token: node.token, parent: node.parent, filled: found.is_some() });
         }
         Ok(kept)
-    }
-
-    /// Keeps the states of computed tokens, row by row.
-    pub(super) fn keep_rows(&mut self, feed: &[Feed], states: &[f32]) {
-        if let Some(width) = states.len().checked_div(feed.len()).filter(|width| *width > 0) {
-            for (feed, row) in feed.iter().zip(states.chunks_exact(width)) {
-                self.kept.rows.put(feed.slot, row);
-            }
-        }
-    }
-
-    /// Rows of which only the first layers have been computed.
-    pub(super) fn early(&self) -> &EarlyRows {
-        &self.early
-    }
-
-    /// Appends the states of a slot at `taps`, and returns whether they are kept.
-    pub(super) fn states_of(&self, slot: usize, taps: &[Tap], to: &mut Vec<f32>) -> bool {
-        self.kept.states(slot, taps, to)
-    }
-
-    /// What a head reads of committed tokens.
-    pub(super) fn supplied(&self) -> Option<&Supplied> {
-        self.supplied.as_ref()
-    }
-
-    /// The states of a slot.
-    pub(super) fn states_at(&self, slot: usize) -> Option<&[f32]> {
-        self.kept.rows.row(slot)
     }
 
     fn move_row(&mut self, from: usize, to: usize) -> Result<(), Error> {

@@ -203,3 +203,10 @@ pub(super) fn check(
         ))),
     }
 }
+
+/// Features of consecutive tokens, from slot `first` on.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Supplied {
+    pub(super) first: usize,
+    pub(super) rows: StateRows,
+}

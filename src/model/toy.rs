@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::toy_head::{LAYERS, ToyFirstLayers, ToyHead, WIDTH, state};
+use super::toy_states::{LAYERS, WIDTH, state};
 use super::{
     CacheDtype, Codec, Computed, Evaluation, Feed, HiddenStates, KvCache, LanguageModel, Letters,
     ModelInfo, ModelInputs, Part, Role, Session, Step, Tap, Vocabulary, Words, Work,
@@ -48,10 +48,25 @@ pub struct ToyPair {
     /// the empty text.
     #[serde(skip)]
     start: Option<Token>,
+    /// What the draft is.
+    #[serde(skip)]
+    pub drafts: ToyDrafts,
     /// What the tokens of the target and those of the draft stand for, if the draft has a
     /// vocabulary of its own; its table is then in its own ids.
     #[serde(skip)]
     pub words: Option<[Words; 2]>,
+}
+
+/// What the draft of a toy pair is; its distributions are those of the table in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ToyDrafts {
+    /// A draft model.
+    #[default]
+    Model,
+    /// A head, which reads hidden states of the target.
+    Head,
+    /// The target's first layers.
+    FirstLayers,
 }
 
 /// A model whose distributions are stored in a table.
@@ -79,6 +94,7 @@ impl ToyPair {
             prompt: vec![0],
             eos: Vec::new(),
             start: None,
+            drafts: ToyDrafts::default(),
             words: None,
         }
     }
@@ -129,20 +145,10 @@ impl ToyPair {
         Toy::new(name, self, Role::Draft)
     }
 
-    /// The draft as a head, which reads hidden states of the target.
-    ///
-    /// # Errors
-    /// As [`Self::target`].
-    pub fn head(&self, name: &str) -> Result<ToyHead, Error> {
-        self.draft(name).map(ToyHead::new)
-    }
-
-    /// The draft as the target's first layers.
-    ///
-    /// # Errors
-    /// As [`Self::target`].
-    pub fn first_layers(&self, name: &str) -> Result<ToyFirstLayers, Error> {
-        self.draft(name).map(ToyFirstLayers::new)
+    /// The same pair, whose draft is of another kind.
+    #[must_use]
+    pub fn drafting_with(self, drafts: ToyDrafts) -> Self {
+        Self { drafts, ..self }
     }
 
     /// How the draft's tokens relate to the target's.

@@ -9,39 +9,31 @@
 use std::any::Any;
 
 use super::toy::{CONTEXT_LENGTH, Toy};
+use super::toy_states::{OWN, WIDTH, extended, state};
 use super::{
     Computed, Evaluation, Features, Feed, HeadStep, KvCache, LanguageModel, ModelInfo, ModelInputs,
-    Session, Tap, Work,
+    Session, Tap, ToyDrafts, ToyPair, Work,
 };
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::sampling::Logits;
 use crate::core::tree::MAX_NODES;
 
-/// Layers of a toy, as far as hidden states go.
-pub(super) const LAYERS: usize = 4;
-/// Numbers in a hidden state of a toy: the tap, the position, the token, and the text.
-pub(super) const WIDTH: usize = 4;
 /// The states that a toy head reads.
 const TAPS: [Tap; 3] = [Tap::After(1), Tap::After(3), Tap::Normed];
-/// The tap that a head's own states bear.
-const OWN: f32 = -1.0;
-/// Codes of texts are below this number, so that f32 holds them exactly.
-const CODES: u32 = 1 << 22;
-
-/// The hidden state of a token after `text`, at a tap.
-pub(super) fn state(tap: Tap, position: usize, text: &[Token]) -> [f32; WIDTH] {
-    let code = text.iter().fold(1, |code, &token| extended(code, token));
-    let tap = match tap {
-        Tap::After(layers) => layers as f32,
-        Tap::Normed => (LAYERS + 1) as f32,
-    };
-    [tap, position as f32, text.last().map_or(OWN, |&token| token as f32), code as f32]
-}
-
-/// The code of a text with one more token.
-fn extended(code: u32, token: Token) -> u32 {
-    (code.wrapping_mul(31) ^ token.wrapping_mul(0x9e37)).wrapping_add(7) % CODES
+impl ToyPair {
+    /// What drafts: the draft as a model, as a head, or as the target's first layers.
+    ///
+    /// # Errors
+    /// As [`Self::target`].
+    pub fn drafter(&self, name: &str) -> Result<Box<dyn LanguageModel>, Error> {
+        let draft = self.draft(name)?;
+        Ok(match self.drafts {
+            ToyDrafts::Model => Box::new(draft),
+            ToyDrafts::Head => Box::new(ToyHead::new(draft)),
+            ToyDrafts::FirstLayers => Box::new(ToyFirstLayers::new(draft)),
+        })
+    }
 }
 
 /// The layers of a toy target that draft.
@@ -50,7 +42,7 @@ pub(super) const EXIT: usize = 2;
 /// The first layers of a toy target, in the target's sequence: they have the distributions of the
 /// pair's draft model.
 #[derive(Debug, Clone)]
-pub struct ToyFirstLayers {
+pub(super) struct ToyFirstLayers {
     draft: Toy,
     info: ModelInfo,
 }
@@ -80,7 +72,7 @@ impl LanguageModel for ToyFirstLayers {
 
 /// A head over the states of a toy target.
 #[derive(Debug, Clone)]
-pub struct ToyHead {
+pub(super) struct ToyHead {
     /// The draft model of the pair.
     draft: Toy,
     info: ModelInfo,

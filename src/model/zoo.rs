@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 pub use super::random_toy::random;
 use super::toy::{contexts, key};
-use super::{ToyPair, Words};
+use super::{ToyDrafts, ToyPair, Words};
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::registry::UnknownName;
@@ -114,6 +114,26 @@ pub const OTHER_VOCABULARIES: &[ToyEntry] = &[
     },
 ];
 
+/// Built-in toy pairs whose draft reads hidden states of the target.
+pub const HEADS: &[ToyEntry] = &[
+    ToyEntry {
+        name: "head",
+        summary: "4 tokens, the draft is a head that reads states of the target",
+        build: || {
+            let pair = pair(4, |c, t| weight(22, c, t), |c, t| weight(23, c, t));
+            pair.drafting_with(ToyDrafts::Head)
+        },
+    },
+    ToyEntry {
+        name: "exit",
+        summary: "3 tokens, the draft is the target's first layers",
+        build: || {
+            let pair = pair(3, |c, t| some(24, c, t), |c, t| weight(25, c, t));
+            pair.drafting_with(ToyDrafts::FirstLayers)
+        },
+    },
+];
+
 /// The built-in pair called `name`, or a random one: `random-7`.
 ///
 /// # Errors
@@ -122,7 +142,7 @@ pub fn toy(name: &str) -> Result<ToyPair, Error> {
     if let Some(number) = name.strip_prefix("random-").and_then(|number| number.parse().ok()) {
         return Ok(random(number));
     }
-    let all = || TOYS.iter().chain(OTHER_VOCABULARIES);
+    let all = || TOYS.iter().chain(OTHER_VOCABULARIES).chain(HEADS);
     let entry = all().find(|t| t.name == name).ok_or_else(|| {
         let names = all().map(|t| t.name).chain(["random-0 to random-4294967295"]);
         UnknownName::new("toy model", name, names)

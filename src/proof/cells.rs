@@ -12,7 +12,7 @@ use super::settings::{SETTINGS, SamplingSetting};
 use crate::core::registry::Class;
 use crate::method::decode::MethodSpec;
 use crate::model::Vocabulary;
-use crate::model::zoo::{OTHER_VOCABULARIES, TOYS, ToyEntry};
+use crate::model::zoo::{HEADS, OTHER_VOCABULARIES, TOYS, ToyEntry};
 
 /// The largest K of chains, and the largest K in the complete product.
 const MOST_TOKENS: usize = 5;
@@ -149,7 +149,8 @@ impl ExactnessCell {
 /// - Named toys with the other length policies, which only stop drafting earlier: pairs of factors.
 ///   In the full form the method is one factor.
 /// - Named toys with further settings of verifiers and policies: pairs of factors.
-/// - The same on toys whose draft model has its own vocabulary, for methods that use a draft model.
+/// - The same on toys whose draft model has its own vocabulary, and on toys whose draft is a head or
+///   the target's first layers, for methods that use a draft model.
 /// - Random toys.
 pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
     let readers = methods.iter().filter(|method| method.proposer.entry.build.needs_model);
@@ -157,6 +158,7 @@ pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
     [
         on_toys(methods, TOYS, full),
         on_toys(&readers, OTHER_VOCABULARIES, full),
+        on_toys(&readers, HEADS, full),
         on_random_toys(methods, full),
     ]
     .concat()

@@ -26,7 +26,7 @@ impl TableRows for Toy {
 /// # Errors
 /// If a table is invalid.
 pub fn draft_model(pair: &ToyPair, target: &Toy) -> Result<Box<dyn LanguageModel>, Error> {
-    let draft = Box::new(pair.draft("draft")?);
+    let draft = pair.drafter("draft")?;
     if pair.vocabulary().is_same() {
         return Ok(draft);
     }

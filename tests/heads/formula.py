@@ -356,7 +356,7 @@ class Medusa(Head):
         self.ids = np.arange(len(head))
 
     def rows(self, context, states, paths, reading=RIGHT, stale=None):
-        """Take head k for drafted position k, whatever the path."""
+        """Take head k for drafted position k, regardless of the path."""
         result, blocks = {}, self.config["medusa_num_layers"]
         for path in paths:
             x = states[-2 if reading.late else -1]

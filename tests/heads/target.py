@@ -71,7 +71,7 @@ class Target:
 
     @torch.no_grad()
     def states(self, tokens: list[int], taps: list[int] | None) -> Tensor:
-        """Return the states after so many layers, side by side, `[tokens, width]`.
+        """Return the states after these numbers of layers, side by side, `[tokens, width]`.
 
         0 is the embedding; the number of layers is the state before the last norm. Without
         taps it is the state after that norm.

@@ -21,6 +21,25 @@ const OTHER_WEIGHTS: &str = "medusa_lm_head.safetensors";
 /// Weights that are programs, not data.
 const PICKLES: [&str; 3] = ["pytorch_model.bin", "medusa_lm_head.pt", "model.pt"];
 
+/// Keys that only configurations of heads have.
+const KEYS: [&str; 4] =
+    ["speculators_model_type", "draft_vocab_size", "eagle_config", "medusa_num_heads"];
+/// Tensors that only heads have, for configurations that do not say so.
+const TENSORS: [&str; 2] = ["fc.weight", "fc_norm.0.weight"];
+
+/// Whether a folder has no tokenizer, and a configuration or tensors of a head.
+pub(super) fn is_head(folder: &Path) -> bool {
+    let there = |name: &str| is_there(&folder.join(name));
+    if !there("config.json") || there("tokenizer.json") {
+        return false;
+    }
+    let config = Text::read(folder.join("config.json"));
+    let table = config.and_then(|config| config.json::<Map<String, Value>>());
+    let says = table.is_ok_and(|table| KEYS.iter().any(|key| table.contains_key(*key)));
+    let has = |weights: Safetensors| TENSORS.iter().any(|name| weights.has(name));
+    says || Safetensors::open(folder).is_ok_and(has)
+}
+
 /// The folder of a head.
 pub(super) struct HeadFolder {
     config: Text,

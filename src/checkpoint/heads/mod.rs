@@ -20,7 +20,6 @@ use crate::core::error::Error;
 use crate::engine::decoder::{Described, HeadConfig, MedusaConfig};
 use crate::engine::native::{NativeFirstLayers, NativeHead, NativeMedusa, TargetTables};
 use crate::engine::{Dtype, FirstRow, Source};
-use crate::io::input::is_there;
 use crate::model::{Features, LanguageModel, ModelInfo, ModelInputs, Tap};
 
 /// A format of heads.
@@ -51,12 +50,9 @@ const MTP: &str = "mtp";
 /// The target's own first layers; their number follows.
 const EXIT: &str = "exit=";
 
-/// Whether this is a head: in the target's own files, or a folder that has a configuration and no
-/// tokenizer.
+/// Whether this names a head: in the target's own files, or a folder with one.
 pub(crate) fn is_head(path: &str) -> bool {
-    let folder = Path::new(path);
-    path.starts_with(OF_TARGET)
-        || is_there(&folder.join("config.json")) && !is_there(&folder.join("tokenizer.json"))
+    path.starts_with(OF_TARGET) || files::is_head(Path::new(path))
 }
 
 /// Loads the head of `source` for a target.

@@ -35,12 +35,12 @@ pub(crate) struct HeadConfig {
 /// How a token and a state become the input of the layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeadInput {
-    /// The first attention reads both, each with its norm, and the state goes on past it
+    /// The first attention reads both, each with its norm, and the state continues past it
     /// (Li et al. 2025, EAGLE-3, arXiv 2503.01840).
     SideBySide {
         /// The norms of the features before they are fused.
         fused: FusedNorms,
-        /// Whether the normalised state goes on, instead of the state.
+        /// Whether the normalised state continues, instead of the state.
         normed_residual: bool,
     },
     /// A product joins both (Li et al. 2024, EAGLE, arXiv 2401.15077; DeepSeek-V3, arXiv

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::CHUNK;
 use super::batch::{PassRows, passes};
 use super::cache::NativeCache;
-use super::head_pass::{Front, FrontKind, Joint};
+use super::front::{Front, FrontKind, Joint};
 use super::head_weights::HeadWeights;
 use super::pass::{Network, Pass, Weighted};
 use super::query_block::PassToken;

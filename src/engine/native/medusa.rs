@@ -2,12 +2,12 @@
 //! target's last state, one head for each depth of a draft.
 //!
 //! They have no pass of their own over tokens: head k predicts the token k + 1 after the last
-//! committed one from the state of the token before that, whatever was drafted in between.
+//! committed one from the state of the token before that, regardless of what is drafted in between.
 
 use std::sync::{Mutex, PoisonError};
 
+use super::front::Front;
 use super::head::TargetTables;
-use super::head_pass::Front;
 use super::matrix::Matrix;
 use super::memory::{Builder, Memory};
 use super::pass::{Network, Pass, Weighted};

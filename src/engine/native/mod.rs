@@ -12,6 +12,7 @@ mod batch;
 mod cache;
 mod elementwise;
 mod first_layers;
+mod front;
 mod head;
 mod head_pass;
 mod head_weights;

@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 
 use super::attention::{Attention, Scratch};
 use super::elementwise::{Capped, Gated, Normed};
-use super::head_pass::Front;
+use super::front::Front;
 use super::matrix::{Finish, multiply_together};
 use super::memory::Memory;
 use super::query_block::{PassToken, RowGroup};

@@ -1,5 +1,5 @@
-//! Whatever happened before, a predictor's rows have the bits of a fresh predictor's that gets the
-//! context at once, and the target's have those of a pass in a fresh sequence.
+//! After any history, a predictor's rows have the bits of a fresh predictor's that gets the context
+//! at once, and the target's have those of a pass in a fresh sequence.
 
 use std::time::Duration;
 

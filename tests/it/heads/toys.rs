@@ -10,7 +10,7 @@ use specdec::core::tree::NodeId;
 use specdec::method::decode::{Generation, MethodSpec, Observer, StopRules, generate};
 use specdec::method::draft::Tools;
 use specdec::method::verify::VERIFIERS;
-use specdec::model::{LanguageModel, zoo};
+use specdec::model::{LanguageModel, ToyDrafts, ToyPair, zoo};
 use specdec::proof::{Gap, enumerate, target_distribution};
 
 use super::history::{DRAFTERS, content, histories, still};
@@ -25,6 +25,12 @@ impl Observer for Drafted {
         self.0.push(content(event.draft));
         Ok(())
     }
+}
+
+/// The draft of a pair as a head, and as the target's first layers.
+fn heads(pair: &ToyPair) -> [Box<dyn LanguageModel>; 2] {
+    let kinds = [ToyDrafts::Head, ToyDrafts::FirstLayers];
+    kinds.map(|kind| pair.clone().drafting_with(kind).drafter("toy").unwrap())
 }
 
 fn drafted(
@@ -50,8 +56,7 @@ fn toy_heads_draft_what_the_draft_model_does() {
     for number in 0..40 {
         let pair = zoo::random(number);
         let (target, draft) = (pair.target("toy").unwrap(), pair.draft("toy").unwrap());
-        let head = pair.head("toy").unwrap();
-        let first = pair.first_layers("toy").unwrap();
+        let others = heads(&pair);
         let prompt = [&[0, 1][..], &pair.prompt].concat();
         for (drafter, settings) in DRAFTERS {
             let spec = crate::asking::spec(drafter, 1 + number as usize % 4, settings);
@@ -59,8 +64,8 @@ fn toy_heads_draft_what_the_draft_model_does() {
                 continue;
             }
             let model = drafted([&target, &draft], &spec, &prompt);
-            for other in [&head as &dyn LanguageModel, &first] {
-                let drafted = drafted([&target, other], &spec, &prompt);
+            for other in &others {
+                let drafted = drafted([&target, &**other], &spec, &prompt);
                 assert!(drafted == model, "{drafter} on pair {number}");
             }
             assert!(drafter == "hybrid" || model.1.0.iter().any(|draft| !draft.is_empty()));
@@ -72,8 +77,8 @@ fn toy_heads_draft_what_the_draft_model_does() {
 #[test]
 fn a_head_abstains_after_a_single_token() {
     let pair = zoo::toy("mixed").unwrap();
-    let (target, head) = (pair.target("toy").unwrap(), pair.head("toy").unwrap());
-    let (tokens, Drafted(drafts)) = drafted([&target, &head], &MethodSpec::default(), &[0]);
+    let (target, [head, _]) = (pair.target("toy").unwrap(), heads(&pair));
+    let (tokens, Drafted(drafts)) = drafted([&target, &*head], &MethodSpec::default(), &[0]);
     assert!(drafts[0].is_empty() && drafts[1..].iter().any(|draft| !draft.is_empty()));
     assert_eq!(tokens.len(), 24);
 }
@@ -84,11 +89,11 @@ fn toy_predictors_do_not_depend_on_history() {
     for number in 0..12 {
         let pair = zoo::random(number);
         let (target, draft) = (pair.target("toy").unwrap(), pair.draft("toy").unwrap());
-        let head = pair.head("toy").unwrap();
         for greedy in [false, true] {
             histories([&target, &draft], greedy, &mut rng);
-            histories([&target, &head], greedy, &mut rng);
-            histories([&target, &pair.first_layers("toy").unwrap()], greedy, &mut rng);
+            for other in heads(&pair) {
+                histories([&target, &*other], greedy, &mut rng);
+            }
         }
     }
 }
@@ -101,19 +106,18 @@ fn completions_after_toy_heads_have_the_targets_distribution() {
     for name in ["mixed", "gaps", "binary"] {
         let pair = zoo::toy(name).unwrap();
         let target = pair.target(name).unwrap();
-        let (head, first) = (pair.head(name).unwrap(), pair.first_layers(name).unwrap());
         let sampler = Sampler::new(SamplingParams::default()).unwrap();
         let prompt = [0, 1];
         let tokens = 4;
         let expected = target_distribution(&target, &sampler, &prompt, tokens).unwrap();
         for verifier in VERIFIERS.iter().filter(|entry| entry.build.class == Class::D) {
             for (drafter, settings) in DRAFTERS {
-                for model in [&head as &dyn LanguageModel, &first] {
+                for model in &heads(&pair) {
                     let spec = MethodSpec {
                         verifier: verifier.name.to_owned(),
                         ..crate::asking::spec(drafter, 2, settings)
                     };
-                    let tools = Tools { draft: Some(model), target: Some(&target), texts: None };
+                    let tools = Tools { draft: Some(&**model), target: Some(&target), texts: None };
                     let Ok(method) = spec.build_with(tools) else { continue };
                     let stop = StopRules::max_tokens(tokens);
                     let generation = Generation::new(&target, method, &prompt, stop, None);

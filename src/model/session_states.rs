@@ -1,0 +1,120 @@
+//! The hidden states of a sequence: those that a target keeps for its drafter, and those that a head
+//! reads and continues from.
+
+use std::ops::Range;
+
+use super::early_rows::EarlyRows;
+use super::taps::{KeptStates, StateRows, Supplied, check};
+use super::{Feed, ModelInfo, Session, Tap};
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+
+impl Session {
+    /// The same sequence for a head, whose rows of committed tokens read features of `width`
+    /// numbers, and whose rows of drafted tokens continue from `state` numbers of the row before.
+    ///
+    /// A row of a drafted token is never kept once the token is accepted: it is computed again,
+    /// with the target's feature.
+    #[must_use]
+    pub fn of_head(mut self, width: usize, state: usize) -> Self {
+        let rows = StateRows::of_width(width);
+        self.kept = KeptStates::of_head(state);
+        self.supplied = Some(Supplied { first: 0, rows });
+        self
+    }
+
+    /// Keeps these hidden states of every token, and no others. If it holds tokens without them,
+    /// these are forgotten, and computed again when they are next needed.
+    ///
+    /// # Errors
+    /// If the model, described by `info`, does not return them.
+    pub fn keep(&mut self, taps: &[Tap], info: &ModelInfo) -> Result<(), Error> {
+        let kept = match taps {
+            [] => KeptStates::default(),
+            _ => KeptStates::of(taps, check(taps, (&info.name, info.hidden))?),
+        };
+        self.keep_only(kept);
+        Ok(())
+    }
+
+    /// Keeps the hidden states that another sequence of the same model does.
+    pub(crate) fn keep_as(&mut self, other: &Self) {
+        self.keep_only(other.kept.empty());
+    }
+
+    fn keep_only(&mut self, kept: KeptStates) {
+        if kept.taps == self.kept.taps {
+            return;
+        }
+        if self.kept.has(&kept.taps) {
+            self.kept = self.kept.only(kept, self.context.len() + self.tree.len());
+        } else {
+            self.context.clear();
+            self.tree.clear();
+            self.kept = kept;
+        }
+    }
+
+    /// The hidden states of the tokens `range` of a text, row by row, the states of each in the
+    /// order of `taps`.
+    ///
+    /// # Errors
+    /// If they have not been computed, or are not kept.
+    pub fn states(
+        &mut self,
+        text: &[Token],
+        range: Range<usize>,
+        taps: &[Tap],
+    ) -> Result<Vec<f32>, Error> {
+        if !self.context.starts_with(&text[..range.end]) {
+            self.rewind(text)?;
+        }
+        let held = self.context.starts_with(&text[..range.end]);
+        let mut states = Vec::new();
+        for slot in range {
+            if !(held && self.kept.states(slot, taps, &mut states)) {
+                let why = format!("the target has no hidden states of token {slot} of the text");
+                return Err(Error::engine(why));
+            }
+        }
+        Ok(states)
+    }
+
+    /// Of a head: the features of the committed tokens from slot `first` on, row by row. Those of
+    /// the tokens before it must have been computed.
+    pub(crate) fn supply(&mut self, first: usize, features: &[f32]) {
+        if let Some(supplied) = &mut self.supplied {
+            supplied.first = first;
+            supplied.rows.replace(features);
+        }
+    }
+
+    /// Keeps the states of computed tokens, row by row.
+    pub(super) fn keep_rows(&mut self, feed: &[Feed], states: &[f32]) {
+        if let Some(width) = states.len().checked_div(feed.len()).filter(|width| *width > 0) {
+            for (feed, row) in feed.iter().zip(states.chunks_exact(width)) {
+                self.kept.rows.put(feed.slot, row);
+            }
+        }
+    }
+
+    /// Rows of which only the first layers have been computed.
+    pub(super) fn early(&self) -> &EarlyRows {
+        &self.early
+    }
+
+    /// Appends the states of a slot at `taps`, and returns whether they are kept.
+    pub(super) fn states_of(&self, slot: usize, taps: &[Tap], to: &mut Vec<f32>) -> bool {
+        self.kept.states(slot, taps, to)
+    }
+
+    /// What a head reads of committed tokens.
+    pub(super) fn supplied(&self) -> Option<&Supplied> {
+        self.supplied.as_ref()
+    }
+
+    /// The states of a slot.
+    pub(super) fn states_at(&self, slot: usize) -> Option<&[f32]> {
+        self.kept.rows.row(slot)
+    }
+}
