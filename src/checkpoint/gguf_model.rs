@@ -12,8 +12,6 @@ use super::ModelSummary;
 use super::families::{self, ConfigKeys};
 use super::ggml_vocabulary::GgmlVocabulary;
 use super::gguf::GgufCheckpoint;
-#[cfg(feature = "harness")]
-use super::gguf::StoredTensor;
 use super::hf::HfTokenizer;
 use crate::core::error::Error;
 use crate::engine::Source;
@@ -33,13 +31,7 @@ pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
 #[cfg(feature = "harness")]
 pub(super) fn summarise(file: &Path) -> Result<ModelSummary, Error> {
     let GgufHeaders { config, codec, checkpoint } = GgufHeaders::read(file, false)?;
-    let stored = || checkpoint.file().tensors().map(|(_, tensor)| tensor);
-    let bytes = stored().map(StoredTensor::bytes).sum();
-    let tensors = stored().map(|tensor| {
-        let number = tensor.shape().iter().product::<usize>();
-        (tensor.kind().name().to_owned(), number as u64)
-    });
-    Ok(codec.summary(config, bytes, tensors))
+    Ok(codec.summary(config, checkpoint.tensor_summary()))
 }
 
 /// A file of which everything but the weights has been read and checked.
@@ -52,6 +44,11 @@ struct GgufHeaders {
 impl GgufHeaders {
     fn read(file: &Path, special_tokens: bool) -> Result<Self, Error> {
         let checkpoint = GgufCheckpoint::open(file)?;
+        if checkpoint.is_head() {
+            let what = "this is a head, which drafts from hidden states of a target: give it as a \
+                        draft, not as a model";
+            return Err(Error::file(file, what));
+        }
         let mut config = families::config(&ConfigKeys::new(file, checkpoint.config()))?;
         if checkpoint.norms_are_complete() {
             config.norm_offset = 0.0;

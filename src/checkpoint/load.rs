@@ -81,7 +81,7 @@ pub fn summarise(source: &Source) -> Result<ModelSummary, Error> {
         return summary_of_toy(source);
     }
     if heads::is_head(&source.path) {
-        return heads::summarise(Path::new(&source.path));
+        return heads::summarise(&source.path);
     }
     let summarise = if is_file(&source.path)? { gguf_model::summarise } else { hf::summarise };
     summarise(Path::new(&source.path))

@@ -10,7 +10,7 @@ use specdec::model::{Loaded, Role};
 
 use crate::checkpoint::write_json;
 use crate::families::root;
-use crate::gguf_models::{ARCHITECTURES, HfTensors, TinyModel};
+use crate::gguf_models::{ARCHITECTURES, HfTensors, TinyModel, with_vocabulary};
 use crate::gguf_support::{Folder, Gguf, checkpoint};
 use crate::model_llama::all_rows;
 
@@ -20,13 +20,7 @@ const TOKENS: usize = 48;
 /// A tiny model with a vocabulary.
 fn model(architecture: &'static str) -> (Gguf, HfTensors) {
     let (file, tensors) = TinyModel { vocab: TOKENS, ..TinyModel::new(architecture) }.make();
-    let rest = (3..TOKENS).map(|token| format!("t{token}")).collect::<Vec<_>>();
-    let tokens = ["a", "b", "ab"].into_iter().chain(rest.iter().map(String::as_str));
-    let tokens = tokens.collect::<Vec<_>>();
-    let file = file.with("tokenizer.ggml.model", "gpt2").with("tokenizer.ggml.pre", "gpt-2");
-    let file =
-        file.with("tokenizer.ggml.tokens", tokens).with("tokenizer.ggml.merges", vec!["a b"]);
-    (file, tensors)
+    (with_vocabulary(file, TOKENS), tensors)
 }
 
 /// Writes the checkpoint that the tensors are of, with the configuration that the file has.

@@ -106,16 +106,7 @@ impl TinyModel {
             _ => return weights.to_vec(),
         };
         let inputs = shape[1..].iter().product::<usize>();
-        let mut stored = Vec::new();
-        for head in 0..heads {
-            for pair in 0..self.width / 2 {
-                for side in 0..2 {
-                    let row = head * self.width + side * self.width / 2 + pair;
-                    stored.extend(&weights[row * inputs..(row + 1) * inputs]);
-                }
-            }
-        }
-        stored
+        side_by_side(weights, [heads, self.width, inputs])
     }
 
     /// All tensors.
@@ -200,6 +191,31 @@ impl TinyModel {
         });
         parts
     }
+}
+
+/// The rows of heads with the two rows of each rotary pair next to each other, as the converter of
+/// the format's project stores them.
+pub(crate) fn side_by_side(weights: &[f32], [heads, width, inputs]: [usize; 3]) -> Vec<f32> {
+    let mut stored = Vec::new();
+    for head in 0..heads {
+        for pair in 0..width / 2 {
+            for side in 0..2 {
+                let row = head * width + side * width / 2 + pair;
+                stored.extend(&weights[row * inputs..(row + 1) * inputs]);
+            }
+        }
+    }
+    stored
+}
+
+/// The file with a vocabulary of this many tokens.
+pub(crate) fn with_vocabulary(file: Gguf, tokens: usize) -> Gguf {
+    let rest = (3..tokens).map(|token| format!("t{token}")).collect::<Vec<_>>();
+    let tokens = ["a", "b", "ab"].into_iter().chain(rest.iter().map(String::as_str));
+    file.with("tokenizer.ggml.model", "gpt2")
+        .with("tokenizer.ggml.pre", "gpt-2")
+        .with("tokenizer.ggml.tokens", tokens.collect::<Vec<_>>())
+        .with("tokenizer.ggml.merges", vec!["a b"])
 }
 
 /// A random weight from −1 to 1.

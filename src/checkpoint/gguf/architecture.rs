@@ -29,6 +29,8 @@ pub(super) struct Architecture {
     pub(super) windows: Windows,
     /// What only some architectures have.
     pub(super) extras: Extras,
+    /// Whether it is a head, which drafts from hidden states of a target.
+    pub(super) head: bool,
 }
 
 /// A tensor of every layer.
@@ -76,6 +78,8 @@ pub(super) struct Extras {
     pub(super) no_rope_every: Option<usize>,
     /// Biases that the file has are keys.
     pub(super) bias_keys: bool,
+    /// The last layers may be there for multi-token prediction.
+    pub(super) mtp: bool,
 }
 
 const fn part(gguf: &'static str, hf: &'static str) -> LayerPart {
@@ -117,6 +121,9 @@ const NORMS_AROUND: &[LayerPart] = &[
     part("post_ffw_norm", "post_feedforward_layernorm"),
 ];
 
+/// The norm of the state next to the embedding, whose norm is that of a layer's input.
+const STATE_NORM: &[LayerPart] = &[part("attn_norm_2", "hidden_norm")];
+
 const SILU: (&str, &str) = ("hidden_act", "silu");
 const GELU: (&str, &str) = ("hidden_activation", "gelu_pytorch_tanh");
 
@@ -127,6 +134,7 @@ const NOTHING: Extras = Extras {
     window_theta: None,
     no_rope_every: None,
     bias_keys: false,
+    mtp: false,
 };
 
 /// What most architectures have in common.
@@ -140,6 +148,7 @@ const PLAIN: Architecture = Architecture {
     activation: SILU,
     windows: Windows::No,
     extras: NOTHING,
+    head: false,
 };
 
 /// The architectures.
@@ -151,7 +160,7 @@ const ARCHITECTURES: &[Architecture] = &[
         biased: &["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"],
         neighbours: true,
         windows: Windows::All(Some("mistral")),
-        extras: Extras { bias_keys: true, ..NOTHING },
+        extras: Extras { bias_keys: true, mtp: true, ..NOTHING },
         ..PLAIN
     },
     Architecture {
@@ -159,12 +168,14 @@ const ARCHITECTURES: &[Architecture] = &[
         model_type: "qwen2",
         parts: &[QKV, OUTPUT, MLP, NORMS_BEFORE],
         biased: &["attn_q", "attn_k", "attn_v"],
+        extras: Extras { mtp: true, ..NOTHING },
         ..PLAIN
     },
     Architecture {
         name: "qwen3",
         model_type: "qwen3",
         parts: &[QKV, HEAD_NORMS, OUTPUT, MLP, NORMS_BEFORE],
+        extras: Extras { mtp: true, ..NOTHING },
         ..PLAIN
     },
     Architecture {
@@ -217,6 +228,14 @@ const ARCHITECTURES: &[Architecture] = &[
         parts: &[QKV, OUTPUT, MLP, NORMS_BEFORE],
         neighbours: true,
         extras: Extras { no_rope_every: Some(4), ..NOTHING },
+        ..PLAIN
+    },
+    Architecture {
+        name: "eagle3",
+        model_type: "llama",
+        parts: &[QKV, OUTPUT, MLP, NORMS_BEFORE, STATE_NORM],
+        neighbours: true,
+        head: true,
         ..PLAIN
     },
 ];

@@ -9,9 +9,13 @@ use serde_json::{Map, Value};
 use super::architecture::Architecture;
 use super::config::config;
 use super::file::GgufFile;
+#[cfg(feature = "harness")]
+use super::file::StoredTensor;
 use super::keys::Keys;
 use super::names::{Heads, RowsOf, rows_of};
 use super::sizes::Sizes;
+#[cfg(feature = "harness")]
+use crate::checkpoint::ModelSummary;
 use crate::core::error::Error;
 use crate::engine::Dtype;
 use crate::engine::blocks::{RawRows, TensorKind};
@@ -66,6 +70,17 @@ impl GgufCheckpoint {
         self.architecture.norms_are_complete
     }
 
+    /// Whether it is a head, which drafts from hidden states of a target.
+    #[must_use]
+    pub fn is_head(&self) -> bool {
+        self.architecture.head
+    }
+
+    /// Whether there is a tensor of this name.
+    pub(in crate::checkpoint) fn has(&self, name: &str) -> bool {
+        self.rows_of(name).is_some_and(|rows| self.file.tensor(&rows.tensor).is_some())
+    }
+
     /// Checks that there is a tensor of this name and shape.
     ///
     /// # Errors
@@ -77,7 +92,7 @@ impl GgufCheckpoint {
     /// How a tensor is stored, if there is one of this name.
     #[must_use]
     pub fn kind(&self, name: &str) -> Option<TensorKind> {
-        Some(self.file.tensor(&self.rows_of(name)?.tensor)?.kind())
+        self.file.tensor(&self.rows_of(name)?.tensor)?.kind()
     }
 
     /// A tensor in f32, row by row.
@@ -115,6 +130,21 @@ impl GgufCheckpoint {
         Ok(RawRows { kind, blocks })
     }
 
+    /// The distance of each token of a head to the target's token that it stands for, as in a
+    /// Hugging Face checkpoint; files have the target's tokens themselves.
+    ///
+    /// # Errors
+    /// As [`Self::check`], and if it holds no whole numbers or cannot be read.
+    pub(in crate::checkpoint) fn offsets(
+        &self,
+        name: &str,
+        length: usize,
+    ) -> Result<Vec<i64>, Error> {
+        let tokens = self.file.integers(&self.find(name, &[length])?.tensor)?;
+        let offset = |(own, token): (usize, i64)| token.saturating_sub(own as i64);
+        Ok(tokens.into_iter().enumerate().map(offset).collect())
+    }
+
     /// SHA-256 of all headers and of the tensors that were read so far; the factors of
     /// rotary embeddings are among them.
     ///
@@ -122,6 +152,18 @@ impl GgufCheckpoint {
     /// If a file was changed since it was opened.
     pub fn sha256(&self) -> Result<String, Error> {
         self.file.sha256()
+    }
+
+    /// Its tensors in a few numbers.
+    #[cfg(feature = "harness")]
+    pub(in crate::checkpoint) fn tensor_summary(&self) -> ModelSummary {
+        let stored = || self.file().tensors().map(|(_, tensor)| tensor);
+        let tensors = stored().filter_map(|tensor| {
+            let number = tensor.shape().iter().product::<usize>();
+            Some((tensor.kind()?.name().to_owned(), number as u64))
+        });
+        let bytes = stored().map(StoredTensor::bytes).sum();
+        ModelSummary { bytes, ..ModelSummary::of_tensors(tensors) }
     }
 
     fn rows_of(&self, name: &str) -> Option<RowsOf> {
@@ -146,6 +188,12 @@ impl GgufCheckpoint {
         }
         Ok(rows)
     }
+}
+
+/// Whether a file has the architecture of a head; a damaged one has none.
+pub(in crate::checkpoint) fn is_head(file: &Path) -> bool {
+    let architecture = |file: GgufFile| Architecture::of(file.metadata());
+    GgufFile::open(file).and_then(architecture).is_ok_and(|architecture| architecture.head)
 }
 
 impl Tensors for GgufCheckpoint {

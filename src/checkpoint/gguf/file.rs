@@ -6,11 +6,12 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::header::StoredTensor;
+use super::header::{StoredTensor, not_weights};
 use super::metadata::Metadata;
 use super::split::{FilePart, open_parts};
 use crate::checkpoint::files::not_finite;
 use crate::core::error::Error;
+use crate::engine::blocks::TensorKind;
 use crate::model::toy::hex;
 
 /// A model in the GGUF format: one file, or all parts of a split one.
@@ -34,6 +35,12 @@ impl GgufFile {
     /// One sentence that names the file and what is wrong with it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Ok(Self { parts: open_parts(path.as_ref())?, read: RefCell::default() })
+    }
+
+    /// The file, or the first part.
+    #[must_use]
+    pub(in crate::checkpoint) fn path(&self) -> &Path {
+        self.parts[0].file.path()
     }
 
     /// The metadata; those of the first part if there are several.
@@ -61,7 +68,7 @@ impl GgufFile {
     pub fn blocks(&self, name: &str) -> Result<Vec<u8>, Error> {
         let (_, tensor) = self.find(name).ok_or_else(|| self.missing(name))?;
         let mut blocks = Vec::with_capacity(tensor.bytes() as usize);
-        self.read(name, |piece| blocks.extend_from_slice(piece))?;
+        self.read(name, |_, piece| blocks.extend_from_slice(piece))?;
         Ok(blocks)
     }
 
@@ -72,8 +79,27 @@ impl GgufFile {
     pub fn weights(&self, name: &str) -> Result<Vec<f32>, Error> {
         let (_, tensor) = self.find(name).ok_or_else(|| self.missing(name))?;
         let mut weights = Vec::with_capacity(tensor.shape().iter().product());
-        self.read(name, |piece| tensor.kind().dequantise(piece, &mut weights))?;
+        self.read(name, |kind, piece| kind.dequantise(piece, &mut weights))?;
         Ok(weights)
+    }
+
+    /// The whole numbers of a tensor.
+    ///
+    /// # Errors
+    /// If there is no such tensor, it holds weights, or it cannot be read.
+    pub fn integers(&self, name: &str) -> Result<Vec<i64>, Error> {
+        let (part, tensor) = self.find(name).ok_or_else(|| self.missing(name))?;
+        if let Some(kind) = tensor.kind() {
+            let what = format!("tensor {name} is of type {}; supported is: I64", kind.name());
+            return Err(part.file.fault(what));
+        }
+        let mut numbers = Vec::with_capacity(tensor.shape().iter().product());
+        let hash = part.file.hashed(tensor.place(), size_of::<i64>(), |piece| {
+            let (whole, _) = piece.as_chunks();
+            numbers.extend(whole.iter().map(|&bytes| i64::from_le_bytes(bytes)));
+        })?;
+        self.read.borrow_mut().insert(name.to_owned(), hash);
+        Ok(numbers)
     }
 
     /// SHA-256 of all headers and of the tensors that were read so far. The names of the
@@ -110,12 +136,14 @@ impl GgufFile {
         parts.find_map(|part| Some((part, part.header.tensors.get(name)?)))
     }
 
-    fn read(&self, name: &str, mut each: impl FnMut(&[u8])) -> Result<(), Error> {
+    fn read(&self, name: &str, mut each: impl FnMut(TensorKind, &[u8])) -> Result<(), Error> {
         let (part, tensor) = self.find(name).ok_or_else(|| self.missing(name))?;
-        let (kind, mut finite) = (tensor.kind(), true);
+        let wrong = || part.file.fault(format!("tensor {name} {}", not_weights("I64")));
+        let kind = tensor.kind().ok_or_else(wrong)?;
+        let mut finite = true;
         let hash = part.file.hashed(tensor.place(), kind.bytes(), |piece| {
             finite &= kind.is_finite(piece);
-            each(piece);
+            each(kind, piece);
         })?;
         if !finite {
             return Err(not_finite(part.file.path(), name));

@@ -27,6 +27,8 @@ const LIST: u32 = 9;
 const LEAST_PAIR: usize = 14;
 const LEAST_ENTRY: usize = 33;
 const LEAST_LIST: usize = 12;
+/// The type of a tensor of whole numbers of 64 bits.
+const I64: u32 = 27;
 
 /// The header of a file, checked against the file's length.
 #[derive(Debug)]
@@ -41,7 +43,7 @@ pub(super) struct Header {
 /// A tensor in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredTensor {
-    kind: TensorKind,
+    kind: Option<TensorKind>,
     shape: Vec<usize>,
     /// The place of its first byte in the file.
     start: u64,
@@ -49,9 +51,9 @@ pub struct StoredTensor {
 }
 
 impl StoredTensor {
-    /// How its weights are stored.
+    /// How its weights are stored; none if it holds whole numbers of 64 bits instead.
     #[must_use]
-    pub fn kind(&self) -> TensorKind {
+    pub fn kind(&self) -> Option<TensorKind> {
         self.kind
     }
 
@@ -199,27 +201,33 @@ fn read_tensor(cursor: &mut Cursor<'_>) -> Result<StoredTensor, Error> {
         return Err(cursor.fault(what));
     }
     let sizes = (0..dimensions).map(|_| cursor.u64()).collect::<Result<Vec<_>, _>>()?;
-    let kind = cursor.u32()?;
-    let kind = TensorKind::from_id(kind).map_err(|name| {
-        let kinds = TensorKind::ALL.map(TensorKind::name).join(", ");
-        cursor.fault(format!("is of type {name}; supported are: {kinds}"))
-    })?;
+    let kind = match cursor.u32()? {
+        I64 => None,
+        kind => Some(TensorKind::from_id(kind).map_err(|name| cursor.fault(not_weights(&name)))?),
+    };
+    let (block, bytes) = kind.map_or((1, 8), |kind| (kind.length() as u64, kind.bytes() as u64));
     let start = cursor.u64()?;
     let wrong = |what: &str| cursor.fault(format!("has sizes {sizes:?} {what}"));
     let shape = sizes.iter().rev().map(|&size| usize::try_from(size).ok().filter(|&n| n > 0));
     let shape = shape.collect::<Option<Vec<_>>>().ok_or_else(|| wrong("that are out of range"))?;
-    let (inputs, block) = (sizes[0], kind.length() as u64);
+    let inputs = sizes[0];
     if !inputs.is_multiple_of(block) {
-        let name = kind.name();
+        let name = kind.map_or("I64", TensorKind::name);
         return Err(wrong(&format!("of type {name}, whose rows are multiples of {block} weights")));
     }
     let rows = sizes[1..].iter().try_fold(1u64, |rows, &size| rows.checked_mul(size));
-    let row = (inputs / block).checked_mul(kind.bytes() as u64);
+    let row = (inputs / block).checked_mul(bytes);
     // The number of weights fits, too: no type stores more than two in a byte.
     let bytes = rows.zip(row).and_then(|(rows, row)| rows.checked_mul(row));
     let bytes = bytes.filter(|&bytes| bytes <= u64::MAX / 4);
     let bytes = bytes.ok_or_else(|| wrong("whose product is out of range"))?;
     Ok(StoredTensor { kind, shape, start, bytes })
+}
+
+/// What is wrong with a tensor of this type where weights are expected.
+pub(super) fn not_weights(name: &str) -> String {
+    let kinds = TensorKind::ALL.map(TensorKind::name).join(", ");
+    format!("is of type {name}; supported are: {kinds}")
 }
 
 /// Turns the offset of a tensor into its place in a file of this length.

@@ -9,6 +9,7 @@ mod checkpoint;
 mod config;
 mod cursor;
 mod file;
+mod head;
 mod header;
 mod keys;
 mod metadata;
@@ -20,6 +21,7 @@ mod windows;
 
 pub use crate::engine::blocks::{RawRows, TensorKind};
 pub use checkpoint::GgufCheckpoint;
+pub(super) use checkpoint::is_head;
 pub use file::GgufFile;
 pub use header::StoredTensor;
 pub use metadata::{Metadata, MetadataList, MetadataValue, Scalars};

@@ -5,15 +5,36 @@ use std::ops::Range;
 use super::architecture::{Architecture, LayerPart};
 use super::file::GgufFile;
 
-/// Tensors that are not part of a layer: their names in a GGUF file and in a Hugging Face
-/// checkpoint, where some are part of the configuration.
+/// What the names of a model have in front in a Hugging Face checkpoint, and those of a head lack.
+const MODEL: &str = "model.";
+/// Tensors that are not part of a layer: their names in a GGUF file and, without [`MODEL`], in a
+/// Hugging Face checkpoint, where some are part of the configuration.
 const GLOBAL: &[(&str, Option<&str>)] = &[
-    ("token_embd.weight", Some("model.embed_tokens.weight")),
-    ("output_norm.weight", Some("model.norm.weight")),
+    ("token_embd.weight", Some("embed_tokens.weight")),
+    ("output_norm.weight", Some("norm.weight")),
     ("output.weight", Some("lm_head.weight")),
     ("rope_freqs.weight", None),
     ("rope_factors_long.weight", None),
     ("rope_factors_short.weight", None),
+];
+/// Those of heads alone.
+const OF_HEADS: &[(&str, Option<&str>)] = &[
+    (FC, Some("fc.weight")),
+    ("enc.output_norm.weight", Some("input_norm.weight")),
+    (D2T, Some("d2t")),
+];
+/// Fuses the hidden states that a head reads.
+pub(super) const FC: &str = "fc.weight";
+/// The target's token of each of a head's.
+pub(super) const D2T: &str = "d2t";
+/// The tensors around a layer of multi-token prediction, after its number. They keep their names.
+const AROUND: [&str; 6] = [
+    "nextn.eh_proj.weight",
+    "nextn.enorm.weight",
+    "nextn.hnorm.weight",
+    "nextn.shared_head_norm.weight",
+    "nextn.embed_tokens.weight",
+    "nextn.shared_head_head.weight",
 ];
 /// Queries, keys and values as separate tensors.
 const SEPARATE: [&str; 3] = ["attn_q", "attn_k", "attn_v"];
@@ -58,11 +79,16 @@ pub(super) fn rows_of(
     heads: Heads,
     name: &str,
 ) -> Option<RowsOf> {
-    if let Some((tensor, _)) = GLOBAL.iter().find(|global| global.1 == Some(name)) {
-        let tensor = (*tensor).to_owned();
-        return Some(RowsOf { tensor, rows: None, head: None });
+    let whole = |tensor: &str| RowsOf { tensor: tensor.to_owned(), rows: None, head: None };
+    if architecture.extras.mtp && layer_of(name).is_some_and(|(_, within)| AROUND.contains(&within))
+    {
+        return Some(whole(name));
     }
-    let (layer, within) = name.strip_prefix("model.layers.")?.split_once('.')?;
+    let name = name.strip_prefix(MODEL).unwrap_or(name);
+    if let Some((tensor, _)) = globals(architecture).find(|global| global.1 == Some(name)) {
+        return Some(whole(tensor));
+    }
+    let (layer, within) = name.strip_prefix("layers.")?.split_once('.')?;
     let (part, end) = split_end(within)?;
     let part = architecture.layer().find(|known| known.hf == part)?;
     let own = format!("blk.{layer}.{}.{end}", part.gguf);
@@ -79,19 +105,34 @@ pub(super) fn rows_of(
     }
 }
 
-/// Whether files of this architecture, with `layers` layers, may have a tensor of this name.
-pub(super) fn may_have(architecture: &Architecture, layers: usize, name: &str) -> bool {
-    if GLOBAL.iter().any(|global| global.0 == name) {
+/// The tensors of an architecture that are not part of a layer.
+fn globals(
+    architecture: &Architecture,
+) -> impl Iterator<Item = &'static (&'static str, Option<&'static str>)> {
+    GLOBAL.iter().chain(if architecture.head { OF_HEADS } else { &[] })
+}
+
+/// Whether files of this architecture, with `layers` layers and `predicting` layers of multi-token
+/// prediction after them, may have a tensor of this name.
+pub(super) fn may_have(
+    architecture: &Architecture,
+    [layers, predicting]: [usize; 2],
+    name: &str,
+) -> bool {
+    if globals(architecture).any(|global| global.0 == name) {
         return true;
     }
     let Some((layer, within)) = layer_of(name) else { return false };
+    if layer >= layers && AROUND.contains(&within) {
+        return layer < layers + predicting;
+    }
     let Some((part, end)) = split_end(within) else { return false };
     let is_part = |known: &LayerPart| {
         let together = part == TOGETHER && SEPARATE.contains(&known.gguf);
         let may_end = end == "weight" || architecture.biased.contains(&known.gguf);
         (known.gguf == part || together) && may_end
     };
-    layer < layers && architecture.layer().any(is_part)
+    layer < layers + predicting && architecture.layer().any(is_part)
 }
 
 /// The number of the layer to which a tensor of this name belongs, and the rest of it.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::keys::Keys;
-use super::names::{Heads, TOGETHER, layer_of, may_have};
+use super::names::{FC, Heads, TOGETHER, layer_of, may_have};
 use crate::core::error::Error;
 
 /// The key of the list of tokens.
@@ -20,8 +20,10 @@ pub(super) struct Sizes {
     pub(super) inner: usize,
     /// Number of layers.
     pub(super) layers: usize,
+    /// Number of layers of multi-token prediction after them, which are not part of the model.
+    predicting: usize,
     pub(super) heads: Heads,
-    /// Rows of the table of embeddings.
+    /// Rows of the table of embeddings; of a head that has none, number of the target's tokens.
     pub(super) vocab: usize,
     /// The largest number of positions.
     pub(super) positions: usize,
@@ -35,12 +37,15 @@ impl Sizes {
     pub(super) fn read(keys: Keys<'_>) -> Result<Self, Error> {
         check_supported(keys)?;
         let hidden = keys.size("embedding_length")?;
+        let blocks = keys.size("block_count")?;
+        let predicting = predicting(keys, blocks)?;
         let sizes = Self {
             hidden,
             inner: keys.size("feed_forward_length")?,
-            layers: keys.size("block_count")?,
+            layers: blocks - predicting,
+            predicting,
             heads: heads(keys, hidden)?,
-            vocab: shape(keys, EMBEDDING)?[0],
+            vocab: vocab(keys)?,
             positions: keys.size("context_length")?,
         };
         sizes.check_table(keys)?;
@@ -52,6 +57,9 @@ impl Sizes {
     }
 
     fn check_table(self, keys: Keys<'_>) -> Result<(), Error> {
+        if keys.architecture.head {
+            return same(keys, "embedding_length", self.hidden, FC, shape(keys, FC)?[0]);
+        }
         let width = shape(keys, EMBEDDING)?[1];
         same(keys, "embedding_length", self.hidden, EMBEDDING, width)?;
         if let Some(vocab) = keys.optional_size("vocab_size")? {
@@ -72,11 +80,14 @@ impl Sizes {
         // Counting them, not looking for the last one, lets a single name confirm one layer.
         let layers = names().filter_map(layer_of).map(|(layer, _)| layer);
         let layers = layers.collect::<BTreeSet<_>>().len();
-        if layers != self.layers {
-            let what = format!("is {}, but there are tensors of {layers} layers", self.layers);
+        let blocks = self.layers + self.predicting;
+        // Some files state layers of multi-token prediction and leave them out.
+        if layers != self.layers && layers != blocks {
+            let what = format!("is {blocks}, but there are tensors of {layers} layers");
             return Err(keys.fault("block_count", &what));
         }
-        let extra = names().find(|name| !may_have(keys.architecture, layers, name));
+        let sizes = [self.layers, self.predicting];
+        let extra = names().find(|name| !may_have(keys.architecture, sizes, name));
         extra.map_or(Ok(()), |name| {
             let model = keys.architecture.name;
             let what = format!("tensor {name} is not supported: no {model} model should have it");
@@ -112,6 +123,30 @@ fn check_supported(keys: Keys<'_>) -> Result<(), Error> {
         return Err(keys.fault("attention.causal", "is false: only decoders are supported"));
     }
     Ok(())
+}
+
+/// How many of the layers are there for multi-token prediction; they are the last ones.
+fn predicting(keys: Keys<'_>, blocks: usize) -> Result<usize, Error> {
+    let key = "nextn_predict_layers";
+    let Some(layers) = keys.nonzero(key)? else { return Ok(0) };
+    if !keys.architecture.extras.mtp {
+        let name = keys.architecture.name;
+        let what = format!("is {layers}, but must be 0: {name} files with MTP layers are unknown");
+        return Err(keys.fault(key, &what));
+    }
+    if layers >= blocks {
+        let what = format!("is {layers}, but must be below block_count, which is {blocks}");
+        return Err(keys.fault(key, &what));
+    }
+    Ok(layers)
+}
+
+/// See [`Sizes::vocab`].
+fn vocab(keys: Keys<'_>) -> Result<usize, Error> {
+    if keys.architecture.head && keys.file.tensor(EMBEDDING).is_none() {
+        return keys.size("vocab_size");
+    }
+    Ok(shape(keys, EMBEDDING)?[0])
 }
 
 fn heads(keys: Keys<'_>, hidden: usize) -> Result<Heads, Error> {

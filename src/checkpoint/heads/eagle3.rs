@@ -30,6 +30,12 @@ fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
     let mut decoder = files.decoder(layers, "llama")?;
     decoder.head_norms = normed.then_some(HeadNorms::Each);
     decoder.layers[0].input = LayerInput::SideBySide;
+    let width = keys.size("target_hidden_size")?.unwrap_or(files.hidden.width);
+    if width != files.hidden.width {
+        let target = files.hidden.width;
+        let what = "but the target's hidden states have";
+        return Err(keys.fault(format!("target_hidden_size is {width}, {what} {target} numbers")));
+    }
     let own = keys.size("draft_vocab_size")?.unwrap_or(files.vocab);
     let residual = keys.flag("norm_before_residual")?;
     if residual.is_none() && speculators.is_some() {

@@ -1,17 +1,21 @@
-//! The files of a head's folder.
+//! The files of a head: a folder, or a GGUF file.
 
 use std::path::Path;
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+#[cfg(feature = "harness")]
+use crate::checkpoint::ModelSummary;
 use crate::checkpoint::families::{self, ConfigKeys};
+use crate::checkpoint::gguf::GgufCheckpoint;
 use crate::checkpoint::hf::{Safetensors, Text};
+use crate::checkpoint::layout;
 use crate::core::distribution::Token;
 use crate::core::error::Error;
-use crate::engine::HeadSettings;
-use crate::engine::blocks::TensorKind;
+use crate::engine::blocks::{RawRows, TensorKind};
 use crate::engine::decoder::{Config, Described, HeadConfig, TensorNames, Tensors};
+use crate::engine::{Dtype, HeadSettings};
 use crate::io::input::is_there;
 use crate::model::HiddenStates;
 use crate::model::toy::hex;
@@ -40,16 +44,66 @@ pub(super) fn is_head(folder: &Path) -> bool {
     says || Safetensors::open(folder).is_ok_and(has)
 }
 
+/// The files of a head, by the keys and names that they have in the Hugging Face layout.
+pub(super) trait HeadStore: Tensors {
+    /// The configuration.
+    fn keys(&self) -> ConfigKeys<'_>;
+
+    /// Whether there is a tensor of this name.
+    fn has(&self, name: &str) -> bool;
+
+    /// Checks that there is a tensor of this name and shape.
+    fn check(&self, name: &str, shape: &[usize]) -> Result<(), Error>;
+
+    /// A list of `length` whole numbers.
+    fn integers(&self, name: &str, length: usize) -> Result<Vec<i64>, Error>;
+
+    /// Its tensors in a few numbers.
+    #[cfg(feature = "harness")]
+    fn summary(&self) -> ModelSummary;
+}
+
+/// Opens the files at a path, and reads their headers.
+pub(super) fn open(path: &str) -> Result<Box<dyn HeadStore>, Error> {
+    Ok(match layout::is_gguf(path) {
+        true => Box::new(GgufCheckpoint::open(path)?),
+        false => Box::new(HeadFolder::open(Path::new(path))?),
+    })
+}
+
+impl HeadStore for GgufCheckpoint {
+    fn keys(&self) -> ConfigKeys<'_> {
+        ConfigKeys::new(self.file().path(), self.config())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        Self::has(self, name)
+    }
+
+    fn check(&self, name: &str, shape: &[usize]) -> Result<(), Error> {
+        Self::check(self, name, shape)
+    }
+
+    fn integers(&self, name: &str, length: usize) -> Result<Vec<i64>, Error> {
+        self.offsets(name, length)
+    }
+
+    #[cfg(feature = "harness")]
+    fn summary(&self) -> ModelSummary {
+        self.tensor_summary()
+    }
+}
+
 /// The folder of a head.
-pub(super) struct HeadFolder {
+struct HeadFolder {
     config: Text,
     table: Map<String, Value>,
-    pub(super) weights: Safetensors,
+    weights: Safetensors,
 }
 
 impl HeadFolder {
     /// Reads the configuration, and the headers of the weights.
-    pub(super) fn open(folder: &Path) -> Result<Self, Error> {
+    fn open(folder: &Path) -> Result<Self, Error> {
         let config = Text::read(folder.join("config.json"))?;
         let table = config.json()?;
         let pickle = PICKLES.iter().find(|name| is_there(&folder.join(name)));
@@ -66,16 +120,45 @@ impl HeadFolder {
         })?;
         Ok(Self { config, table, weights })
     }
+}
 
-    /// What formats read.
-    pub(super) fn files<'a>(
-        &'a self,
-        vocab: usize,
-        hidden: HiddenStates,
-        settings: &'a HeadSettings,
-    ) -> HeadFiles<'a> {
-        let keys = ConfigKeys::new(&self.config.file, &self.table);
-        HeadFiles { keys, weights: &self.weights, vocab, hidden, settings }
+impl HeadStore for HeadFolder {
+    fn keys(&self) -> ConfigKeys<'_> {
+        ConfigKeys::new(&self.config.file, &self.table)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.weights.has(name)
+    }
+
+    fn check(&self, name: &str, shape: &[usize]) -> Result<(), Error> {
+        self.weights.check(name, shape)
+    }
+
+    fn integers(&self, name: &str, length: usize) -> Result<Vec<i64>, Error> {
+        self.weights.integers(name, length)
+    }
+
+    #[cfg(feature = "harness")]
+    fn summary(&self) -> ModelSummary {
+        self.weights.summary()
+    }
+}
+
+impl Tensors for HeadFolder {
+    fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
+        self.weights.get(name, shape)
+    }
+
+    fn kind(&self, name: &str) -> TensorKind {
+        self.weights.kind(name)
+    }
+
+    fn sha256(&self) -> Result<String, Error> {
+        let mut hash = Sha256::new();
+        self.config.add_to(&mut hash);
+        self.weights.add_to(&mut hash)?;
+        Ok(hex(&hash.finalize()))
     }
 }
 
@@ -83,7 +166,7 @@ impl HeadFolder {
 /// target.
 pub(super) struct HeadFiles<'a> {
     pub(super) keys: ConfigKeys<'a>,
-    pub(super) weights: &'a Safetensors,
+    pub(super) weights: &'a dyn HeadStore,
     /// Number of the target's tokens.
     pub(super) vocab: usize,
     /// The target's hidden states.
@@ -128,7 +211,7 @@ impl HeadFiles<'_> {
             sorted.windows(2).all(|pair| pair[0] != pair[1])
         });
         let wrong = format!(
-            "tensor d2t is not the offset of each of {own} draft tokens to a token of its own below {}",
+            "tensor d2t does not give each of {own} draft tokens a token of its own below {}",
             self.vocab
         );
         ids.map(Some).ok_or_else(|| self.keys.fault(wrong))
@@ -151,7 +234,7 @@ impl HeadFiles<'_> {
 
 /// The tensors of a head, by the names of [`HeadConfig`].
 pub(super) struct HeadTensors<'a> {
-    pub(super) folder: &'a HeadFolder,
+    pub(super) files: &'a dyn HeadStore,
     /// See [`HeadShape::names`](super::HeadShape::names).
     pub(super) names: Vec<(String, String)>,
 }
@@ -169,7 +252,7 @@ impl HeadTensors<'_> {
     /// Checks that tensors of these shapes are there.
     pub(super) fn check(&self, tensors: &[Described]) -> Result<(), Error> {
         for (name, shape) in tensors {
-            self.folder.weights.check(&self.name(name), shape)?;
+            self.files.check(&self.name(name), shape)?;
         }
         Ok(())
     }
@@ -177,17 +260,22 @@ impl HeadTensors<'_> {
 
 impl Tensors for HeadTensors<'_> {
     fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
-        self.folder.weights.get(&self.name(name), shape)
+        self.files.get(&self.name(name), shape)
     }
 
     fn kind(&self, name: &str) -> TensorKind {
-        self.folder.weights.kind(&self.name(name))
+        self.files.kind(&self.name(name))
+    }
+
+    fn raw(&self, name: &str, shape: &[usize]) -> Result<RawRows, Error> {
+        self.files.raw(&self.name(name), shape)
+    }
+
+    fn default_dtype(&self) -> Dtype {
+        self.files.default_dtype()
     }
 
     fn sha256(&self) -> Result<String, Error> {
-        let mut hash = Sha256::new();
-        self.folder.config.add_to(&mut hash);
-        self.folder.weights.add_to(&mut hash)?;
-        Ok(hex(&hash.finalize()))
+        self.files.sha256()
     }
 }

@@ -13,9 +13,10 @@ mod taps;
 
 use std::path::Path;
 
-use self::files::{HeadFiles, HeadFolder, HeadTensors};
+use self::files::{HeadFiles, HeadStore, HeadTensors};
 #[cfg(feature = "harness")]
 pub(crate) use self::known::{fits, summarise};
+use super::{gguf, layout};
 use crate::core::error::Error;
 use crate::engine::decoder::{Described, HeadConfig, MedusaConfig};
 use crate::engine::native::{NativeFirstLayers, NativeHead, NativeMedusa, TargetTables};
@@ -50,9 +51,12 @@ const MTP: &str = "mtp";
 /// The target's own first layers; their number follows.
 const EXIT: &str = "exit=";
 
-/// Whether this names a head: in the target's own files, or a folder with one.
+/// Whether this names a head: in the target's own files, a GGUF file of one, or a folder with one.
 pub(crate) fn is_head(path: &str) -> bool {
-    path.starts_with(OF_TARGET) || files::is_head(Path::new(path))
+    let file = Path::new(path);
+    path.starts_with(OF_TARGET)
+        || layout::is_gguf(path) && gguf::is_head(file)
+        || files::is_head(file)
 }
 
 /// Loads the head of `source` for a target.
@@ -85,9 +89,11 @@ pub(crate) fn load(
         )));
     }
     let path = if own.is_some() { &target.info().name } else { &source.path };
-    let folder = HeadFolder::open(Path::new(path))?;
-    let loading = Loading { source, target: target.info(), tables: &tables, folder: &folder };
-    let files = folder.files(target.info().vocab, hidden, &source.settings.head);
+    let opened = files::open(path)?;
+    let (target, weights) = (target.info(), &*opened);
+    let loading = Loading { source, target, tables: &tables, files: weights };
+    let settings = &source.settings.head;
+    let files = HeadFiles { keys: weights.keys(), weights, vocab: target.vocab, hidden, settings };
     match shape_of(&files)? {
         Shape::Medusa(config, names) => loading.medusa(config, names),
         Shape::Layers(format, shape) => loading.head(format, shape),
@@ -154,12 +160,12 @@ struct Loading<'a> {
     source: &'a Source,
     target: &'a ModelInfo,
     tables: &'a TargetTables,
-    folder: &'a HeadFolder,
+    files: &'a dyn HeadStore,
 }
 
 impl Loading<'_> {
     fn dtype(&self) -> Dtype {
-        self.source.settings.dtype.unwrap_or_default()
+        self.source.settings.dtype.unwrap_or_else(|| self.files.default_dtype())
     }
 
     /// The tensors, which must be there.
@@ -168,7 +174,7 @@ impl Loading<'_> {
         names: Vec<(String, String)>,
         all: &[Described],
     ) -> Result<HeadTensors<'_>, Error> {
-        let tensors = HeadTensors { folder: self.folder, names };
+        let tensors = HeadTensors { files: self.files, names };
         tensors.check(all)?;
         Ok(tensors)
     }

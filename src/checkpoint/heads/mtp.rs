@@ -15,6 +15,11 @@ pub(super) const FORMAT: Format = Format { name: "mtp", fits, shape };
 /// The layer of a speculators file.
 const LAYER: &str = "transformer_layer_config";
 
+/// What the names around a layer begin with in GGUF files. There, an embedding and a head of its own
+/// count if they are there, and without a last norm the target's counts, as in llama.cpp. From other
+/// files, the programs that read them take the target's tables.
+const GGUF: &str = "blk.{N}.nextn";
+
 /// The names of the tensors around a layer, in one of the layouts.
 struct Layout {
     /// What the names begin with; `{N}` stands for the number of the target's layers.
@@ -31,6 +36,12 @@ const LAYOUTS: &[Layout] = &[
         around: "model.layers.{N}",
         layer: "model.layers.{N}",
         names: ["enorm", "hnorm", "eh_proj", "shared_head.norm"],
+        state_first: false,
+    },
+    Layout {
+        around: GGUF,
+        layer: "model.layers.{N}",
+        names: ["enorm", "hnorm", "eh_proj", "shared_head_norm"],
         state_first: false,
     },
     Layout {
@@ -86,6 +97,10 @@ fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
     }
     let mut decoder = decoder(files, own.as_ref().unwrap_or(keys))?;
     decoder.layers.truncate(1);
+    let around = numbered(layout.around, layers);
+    let has = |name: &str| files.weights.has(&format!("{name}.weight"));
+    let [embedding, head] = ["embed_tokens", "shared_head_head"]
+        .map(|table| format!("{}.{table}", numbered(GGUF, layers)));
     let config = HeadConfig {
         decoder,
         features: Features {
@@ -95,20 +110,22 @@ fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
             deepest: None,
         },
         input: HeadInput::Joined { bias: false, normed: true, state_first: layout.state_first },
-        own_embedding: false,
-        own_head: false,
+        own_embedding: has(&embedding),
+        own_head: has(&head),
         last_norm: true,
         feedback: files.settings.feedback.unwrap_or(Feedback::Normed),
         ids: None,
         zero_first: false,
     };
-    let around = numbered(layout.around, layers);
-    let [embedding, state, join, last] = layout.names.map(|name| format!("{around}.{name}"));
+    let [token, state, join, last] = layout.names.map(|name| format!("{around}.{name}"));
+    let last = if layout.around == GGUF && !has(&last) { "model.norm".to_owned() } else { last };
     let names = vec![
-        (EMBEDDING_NORM, embedding),
+        (EMBEDDING_NORM, token),
         (STATE_NORM, state),
         (JOIN, join),
         ("norm", last),
+        ("embed_tokens", embedding),
+        ("lm_head", head),
         ("layers.0", numbered(layout.layer, layers)),
     ];
     Ok(HeadShape { config, names })

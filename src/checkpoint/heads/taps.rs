@@ -28,8 +28,10 @@ pub(super) fn features(files: &HeadFiles<'_>) -> Result<Features, Error> {
         (_, None, None) => vec![2, layers / 2, layers.saturating_sub(3)],
     };
     if let Some(most) = written.iter().find(|&&after| after > layers) {
-        let why = format!("the head reads the state after {most} layers of a target with {layers}");
-        return Err(keys.fault(why));
+        return Err(keys.fault(format!(
+            "the head reads the target's state after {most} layers ({TOP}; in GGUF files \
+             target_layers or extract_layers), but must read it after 0 to {layers}"
+        )));
     }
     let taps = written.into_iter().map(Tap::After).collect::<Vec<_>>();
     let first_row = false;

@@ -50,7 +50,7 @@ pub(super) fn load(source: &Source) -> Result<Loaded, Error> {
 #[cfg(feature = "harness")]
 pub(super) fn summarise(folder: &Path) -> Result<ModelSummary, Error> {
     let Headers { config, codec, folder: Folder { weights, .. } } = Headers::read(folder, false)?;
-    Ok(codec.summary(config, weights.bytes(), weights.tensors()))
+    Ok(codec.summary(config, weights.summary()))
 }
 
 /// A model of which everything but the weights has been read and checked.
@@ -105,23 +105,16 @@ impl HfTokenizer {
         }
     }
 
-    /// Describes a model with this tokenizer whose files have `bytes` bytes; `tensors` are their
-    /// types and numbers of weights.
+    /// Describes a model with this tokenizer and these tensors.
     #[cfg(feature = "harness")]
-    pub(super) fn summary(
-        &self,
-        config: Config,
-        bytes: u64,
-        tensors: impl Iterator<Item = (String, u64)>,
-    ) -> ModelSummary {
+    pub(super) fn summary(&self, config: Config, tensors: ModelSummary) -> ModelSummary {
         let hidden = HiddenStates { layers: config.layers.len(), width: config.hidden };
         ModelSummary {
             family: config.model_type,
-            bytes,
             vocab: self.vocab(),
             tokenizer_sha256: self.fingerprint(),
             hidden: Some(hidden),
-            ..ModelSummary::of_tensors(tensors)
+            ..tensors
         }
     }
 }

@@ -14,6 +14,8 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::files::{Text, add_name};
+#[cfg(feature = "harness")]
+use crate::checkpoint::ModelSummary;
 use crate::checkpoint::files::{OpenFile, not_finite};
 use crate::core::error::Error;
 use crate::engine::blocks::TensorKind;
@@ -164,17 +166,14 @@ impl Safetensors {
         Ok(())
     }
 
-    /// The types of all tensors, with their numbers of weights.
+    /// All tensors in a few numbers.
     #[cfg(feature = "harness")]
-    pub(in crate::checkpoint) fn tensors(&self) -> impl Iterator<Item = (String, u64)> {
+    pub(in crate::checkpoint) fn summary(&self) -> ModelSummary {
+        let bytes = self.files.iter().map(|stored| stored.file.length()).sum();
         let infos = self.files.iter().flat_map(|stored| stored.tensors.tensors().into_values());
-        infos.map(|info| (info.dtype.to_string(), info.shape.iter().map(|&n| n as u64).product()))
-    }
-
-    /// Bytes of the files.
-    #[cfg(feature = "harness")]
-    pub(in crate::checkpoint) fn bytes(&self) -> u64 {
-        self.files.iter().map(|stored| stored.file.length()).sum()
+        let count = |info: &TensorInfo| info.shape.iter().map(|&n| n as u64).product();
+        let tensors = infos.map(|info| (info.dtype.to_string(), count(info)));
+        ModelSummary { bytes, ..ModelSummary::of_tensors(tensors) }
     }
 
     fn find(&self, name: &str, shape: &[usize]) -> Result<(&Stored, &TensorInfo), Error> {

@@ -1,7 +1,5 @@
 //! The table of all named models.
 
-use std::path::Path;
-
 use anyhow::Result;
 use serde::Serialize;
 
@@ -87,7 +85,7 @@ fn drafts_for(
     let fits = |found: &Found| {
         let Ok(target) = found else { return false };
         match (&folder, target.hidden) {
-            (Some(folder), Some(hidden)) => head_fits(Path::new(folder), target.vocab, hidden),
+            (Some(folder), Some(hidden)) => head_fits(folder, target.vocab, hidden),
             _ => summary.can_draft_for(target),
         }
     };

@@ -1,5 +1,9 @@
 //! Heads: predictors that read hidden states of the target.
 
+#[cfg(feature = "engine")]
+mod gguf;
+#[cfg(feature = "engine")]
+mod gguf_files;
 mod history;
 #[cfg(feature = "engine")]
 mod native;

@@ -20,19 +20,21 @@ use super::history::still;
 
 /// The largest difference between logits of f32 arithmetic and of references, whose logits are up
 /// to 12. The page of the fixtures states 8e-6 for another program in f32.
-const CLOSE: f64 = 1e-4;
+pub(super) const CLOSE: f64 = 1e-4;
 
 #[derive(Debug, Deserialize)]
-struct Expected {
-    target: String,
-    ids: Option<Vec<Token>>,
-    rounds: Vec<Round>,
+pub(super) struct Expected {
+    pub(super) target: String,
+    /// Numbers of layers, or the word for the state after the last norm.
+    pub(super) taps: serde_json::Value,
+    pub(super) ids: Option<Vec<Token>>,
+    pub(super) rounds: Vec<Round>,
     #[serde(default)]
     variants: BTreeMap<String, Vec<Round>>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Round {
+pub(super) struct Round {
     context: Vec<Token>,
     rows: Vec<Row>,
 }
@@ -93,7 +95,12 @@ fn difference(draft: &Draft, rows: &[Row], ids: Option<&[Token]>) -> f64 {
 }
 
 /// The largest difference in two rounds, with an acceptance in between.
-fn largest(head: &Source, target: &Path, ids: Option<&[Token]>, rounds: &[Round]) -> f64 {
+pub(super) fn largest(
+    head: &Source,
+    target: &Path,
+    ids: Option<&[Token]>,
+    rounds: &[Round],
+) -> f64 {
     let pair = Pair::load(text(target)).unwrap().with_draft(head.clone()).unwrap();
     let model = &*pair.target.model;
     let tools = Tools { draft: pair.draft_model(), target: Some(model), texts: None };
@@ -126,7 +133,7 @@ fn largest(head: &Source, target: &Path, ids: Option<&[Token]>, rounds: &[Round]
     most
 }
 
-fn expected(case: &str) -> Expected {
+pub(super) fn expected(case: &str) -> Expected {
     serde_json::from_str(&std::fs::read_to_string(folder(case).join("expected.json")).unwrap())
         .unwrap()
 }
