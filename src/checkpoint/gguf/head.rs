@@ -42,7 +42,7 @@ pub(super) fn add_head(
 fn layers(keys: Keys<'_>) -> Result<Vec<u64>, Error> {
     let [newer, older] = LAYERS;
     let there = |name: &&str| keys.metadata().get(&keys.key(name)).is_some();
-    let name = LAYERS.into_iter().find(|name| there(&name)).ok_or_else(|| {
+    let name = LAYERS.into_iter().find(there).ok_or_else(|| {
         keys.fault(newer, &format!("is missing, and so is {older}: one of them must list layers"))
     })?;
     let listed = keys.metadata().scalars(&keys.key(name))?;
