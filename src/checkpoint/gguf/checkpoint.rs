@@ -10,7 +10,7 @@ use super::architecture::Architecture;
 use super::config::config;
 use super::file::GgufFile;
 #[cfg(feature = "harness")]
-use super::file::StoredTensor;
+use super::header::StoredTensor;
 use super::keys::Keys;
 use super::names::{Heads, RowsOf, rows_of};
 use super::sizes::Sizes;

@@ -214,7 +214,7 @@ fn every_switch_computes_what_its_programs_do() {
         ("positions_plus_one", HeadSettings::default()),
     ];
     for case in ["eagle3_plain", "mtp_one_layer"] {
-        let Expected { target, ids, rounds, variants } = expected(case);
+        let Expected { target, ids, rounds, variants, .. } = expected(case);
         let target = target_of(case, &target);
         for (name, settings) in &switches {
             let head = source(case, settings.clone());
