@@ -39,7 +39,7 @@ fn load_cached(source: &Source, role: Role) -> Result<Loaded, Error> {
     }
     if heads::is_head(path) {
         return Err(Error::setting(format!(
-            "model {path}: a head computes nothing without a target: name it as the draft of one"
+            "model {path}: this is a head, which computes nothing without a target: name it as a draft"
         )));
     }
     if is_file(path)? { gguf_model::load(source) } else { hf::load(source) }

@@ -94,6 +94,9 @@ pub(crate) fn load(
     let loading = Loading { source, target, tables: &tables, files: weights };
     let settings = &source.settings.head;
     let files = HeadFiles { keys: weights.keys(), weights, vocab: target.vocab, hidden, settings };
+    if own.is_some() && !(mtp::FORMAT.fits)(&files) {
+        return Err(files.keys.fault("the target's files have no MTP layer"));
+    }
     match shape_of(&files)? {
         Shape::Medusa(config, names) => loading.medusa(config, names),
         Shape::Layers(format, shape) => loading.head(format, shape),

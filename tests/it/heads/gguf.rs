@@ -284,7 +284,7 @@ fn wrong_keys_and_tensors_of_heads_are_named() {
 }
 
 #[test]
-fn a_head_is_no_target_and_models_have_mtp_layers_where_they_are_known() {
+fn a_head_is_no_target_and_only_known_models_have_mtp_layers() {
     let files = Folder::new();
     let load = |file: Gguf| {
         let path = files.write("model.gguf", &file.bytes());
