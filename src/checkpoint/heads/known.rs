@@ -32,7 +32,8 @@ pub(crate) fn fits(path: &str, vocab: usize, hidden: HiddenStates) -> bool {
         let files = HeadFiles { keys, weights, vocab, hidden, settings };
         let (names, tensors) = match shape_of(&files)? {
             Shape::Medusa(config, names) => (names, config.tensors(vocab)),
-            Shape::Layers(_, HeadShape { config, names }) => {
+            Shape::Layers(_, shape) => {
+                let HeadShape { config, names } = *shape;
                 let names = names.into_iter().map(|(own, other)| (own.to_owned(), other));
                 (names.collect(), config.tensors(vocab))
             }

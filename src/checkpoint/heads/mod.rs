@@ -99,14 +99,14 @@ pub(crate) fn load(
     }
     match shape_of(&files)? {
         Shape::Medusa(config, names) => loading.medusa(config, names),
-        Shape::Layers(format, shape) => loading.head(format, shape),
+        Shape::Layers(format, shape) => loading.head(format, *shape),
     }
 }
 
 /// What a checkpoint is.
 enum Shape {
     /// A head of a format, with layers.
-    Layers(&'static str, HeadShape),
+    Layers(&'static str, Box<HeadShape>),
     /// Heads without layers, and the names of their tensors.
     Medusa(MedusaConfig, Vec<(String, String)>),
 }
@@ -129,7 +129,7 @@ fn shape_of(files: &HeadFiles<'_>) -> Result<Shape, Error> {
         Some(FirstRow::Extra) => shape.config.features.first_row = true,
         Some(FirstRow::ZeroEmbedding) => shape.config.zero_first = true,
     }
-    Ok(Shape::Layers(format.name, shape))
+    Ok(Shape::Layers(format.name, Box::new(shape)))
 }
 
 /// The first layers of a target.

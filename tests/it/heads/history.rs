@@ -38,7 +38,9 @@ pub(super) fn still() -> VirtualClock {
 }
 
 /// The tokens of a draft, their parents, and the bits of what they were drawn from.
-pub(super) fn content(draft: &Draft) -> Vec<(Token, Option<NodeId>, Vec<u64>)> {
+pub(super) type Content = Vec<(Token, Option<NodeId>, Vec<u64>)>;
+
+pub(super) fn content(draft: &Draft) -> Content {
     let nodes = draft.nodes().iter();
     let bits = |dist: &specdec::core::distribution::Dist| {
         (0..draft.vocab() as Token).map(|token| dist.p(token).to_bits()).collect()

@@ -6,19 +6,18 @@ use specdec::core::error::Error;
 use specdec::core::registry::Class;
 use specdec::core::round::RoundEvent;
 use specdec::core::sampling::{Sampler, SamplingParams};
-use specdec::core::tree::NodeId;
 use specdec::method::decode::{Generation, MethodSpec, Observer, StopRules, generate};
 use specdec::method::draft::Tools;
 use specdec::method::verify::VERIFIERS;
 use specdec::model::{LanguageModel, ToyDrafts, ToyPair, zoo};
 use specdec::proof::{Gap, enumerate, target_distribution};
 
-use super::history::{DRAFTERS, content, histories, still};
+use super::history::{Content, DRAFTERS, content, histories, still};
 use crate::fixtures::seeded;
 
 /// The drafts of a generation, and its tokens.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Drafted(Vec<Vec<(Token, Option<NodeId>, Vec<u64>)>>);
+pub(super) struct Drafted(Vec<Content>);
 
 impl Observer for Drafted {
     fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
