@@ -64,8 +64,7 @@ impl Session {
     /// The input of a row: a feature at level 0, otherwise the state of the parent.
     fn head_input(&self, feed: &Feed, level: usize) -> Option<&[f32]> {
         if level == 0 {
-            let supplied = self.supplied()?;
-            return supplied.rows.row(feed.slot.checked_sub(supplied.first)?);
+            return self.supplied_at(feed.slot);
         }
         self.states_at(feed.seen().rev().nth(1)?)
     }

@@ -2,6 +2,8 @@
 //! implementations. This is the only module of the project that names candle.
 
 mod cache_dtype;
+#[cfg(feature = "engine")]
+mod chained_heads;
 mod codec;
 pub(crate) mod conversation;
 pub(crate) mod date;
@@ -26,6 +28,8 @@ mod vocabulary;
 pub mod zoo;
 
 pub use cache_dtype::CacheDtype;
+#[cfg(feature = "engine")]
+pub(crate) use chained_heads::ChainedHeads;
 pub use codec::{Codec, Letters, Loaded, Spelling, Words};
 pub use conversation::{ChatMessage, Conversation, read_tools};
 pub use date::ChatDate;

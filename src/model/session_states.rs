@@ -108,9 +108,17 @@ impl Session {
         self.kept.states(slot, taps, to)
     }
 
-    /// What a head reads of committed tokens.
-    pub(super) fn supplied(&self) -> Option<&Supplied> {
-        self.supplied.as_ref()
+    /// The feature of a committed token, if it has been supplied.
+    pub(super) fn supplied_at(&self, slot: usize) -> Option<&[f32]> {
+        let supplied = self.supplied.as_ref()?;
+        supplied.rows.row(slot.checked_sub(supplied.first)?)
+    }
+
+    /// Of a head whose rows are elsewhere: they are those of these tokens.
+    #[cfg(feature = "engine")]
+    pub(super) fn holds_exactly(&mut self, context: &[Token]) {
+        self.context.clear();
+        self.context.extend_from_slice(context);
     }
 
     /// The states of a slot.

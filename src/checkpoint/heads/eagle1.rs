@@ -14,7 +14,7 @@ fn fits(files: &HeadFiles<'_>) -> bool {
     files.weights.has("fc.weight") && files.weights.has("layers.0.self_attn.q_proj.weight")
 }
 
-fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
+fn shape(files: &HeadFiles<'_>) -> Result<Vec<HeadShape>, Error> {
     let keys = &files.keys;
     let mut decoder = files.decoder(keys, "llama")?;
     decoder.layers[0].input = LayerInput::Plain;
@@ -41,5 +41,5 @@ fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
         zero_first: false,
         decoder,
     };
-    Ok(HeadShape { config, names: vec![(JOIN, "fc".to_owned())] })
+    Ok(vec![HeadShape { config, names: vec![(JOIN, "fc".to_owned())] }])
 }

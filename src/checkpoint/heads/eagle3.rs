@@ -20,7 +20,7 @@ fn fits(files: &HeadFiles<'_>) -> bool {
     files.weights.has("fc.weight") && (has("midlayer") || has("layers.0"))
 }
 
-fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
+fn shape(files: &HeadFiles<'_>) -> Result<Vec<HeadShape>, Error> {
     let (keys, speculators) = (&files.keys, files.keys.table(LAYERS)?);
     let layers = speculators.as_ref().unwrap_or(keys);
     let first =
@@ -71,7 +71,7 @@ fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
         ("layers.0", first.to_owned()),
         (FC_NORM, (if fused == FusedNorms::Whole { "input_norm" } else { FC_NORM }).to_owned()),
     ];
-    Ok(HeadShape { config, names })
+    Ok(vec![HeadShape { config, names }])
 }
 
 /// What is fed back. With `norm_output`, speculators and the engines feed the state after the last

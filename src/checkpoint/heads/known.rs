@@ -1,7 +1,7 @@
 //! What a head is, and which targets it fits, without reading weights.
 
 use super::files::{HeadFiles, HeadTensors, open};
-use super::{FORMATS, HeadShape, Shape, medusa, shape_of};
+use super::{FORMATS, Shape, medusa, shape_of};
 use crate::checkpoint::ModelSummary;
 use crate::core::error::Error;
 use crate::engine::{Feedback, HeadSettings};
@@ -30,15 +30,15 @@ pub(crate) fn fits(path: &str, vocab: usize, hidden: HiddenStates) -> bool {
         let opened = open(path)?;
         let (keys, weights, settings) = (opened.keys(), &*opened, &settings);
         let files = HeadFiles { keys, weights, vocab, hidden, settings };
-        let (names, tensors) = match shape_of(&files)? {
-            Shape::Medusa(config, names) => (names, config.tensors(vocab)),
-            Shape::Layers(_, shape) => {
-                let HeadShape { config, names } = *shape;
-                let names = names.into_iter().map(|(own, other)| (own.to_owned(), other));
-                (names.collect(), config.tensors(vocab))
+        match shape_of(&files)? {
+            Shape::Medusa(config, names) => {
+                HeadTensors { files: weights, names }.check(&config.tensors(vocab))
             }
-        };
-        HeadTensors { files: weights, names }.check(&tensors)
+            Shape::Layers(_, shapes) => shapes.into_iter().try_for_each(|shape| {
+                let names = shape.names_in_files();
+                HeadTensors { files: weights, names }.check(&shape.config.tensors(vocab))
+            }),
+        }
     };
     check().is_ok()
 }

@@ -21,7 +21,7 @@ use crate::core::error::Error;
 use crate::engine::decoder::{Described, HeadConfig, MedusaConfig};
 use crate::engine::native::{NativeFirstLayers, NativeHead, NativeMedusa, TargetTables};
 use crate::engine::{Dtype, FirstRow, Source};
-use crate::model::{Features, LanguageModel, ModelInfo, ModelInputs, Tap};
+use crate::model::{ChainedHeads, Features, LanguageModel, ModelInfo, ModelInputs, Tap};
 
 /// A format of heads.
 struct Format {
@@ -29,8 +29,9 @@ struct Format {
     name: &'static str,
     /// Whether a checkpoint has this format.
     fits: fn(&HeadFiles<'_>) -> bool,
-    /// From the keys of a configuration to the switches of a head, and the names of its tensors.
-    shape: fn(&HeadFiles<'_>) -> Result<HeadShape, Error>,
+    /// From the keys of a configuration to the switches of a head, and the names of its tensors. If
+    /// there are several, each is for one position of a draft.
+    shape: fn(&HeadFiles<'_>) -> Result<Vec<HeadShape>, Error>,
 }
 
 /// All formats; the first one that fits counts.
@@ -42,6 +43,13 @@ struct HeadShape {
     /// The names of tensors in the files, for those of [`HeadConfig`] or what these begin with. The
     /// first one counts.
     names: Vec<(&'static str, String)>,
+}
+
+impl HeadShape {
+    /// The names of tensors in the files, by those of [`HeadConfig`].
+    fn names_in_files(&self) -> Vec<(String, String)> {
+        self.names.iter().map(|(own, other)| ((*own).to_owned(), other.clone())).collect()
+    }
 }
 
 /// What names of drafters in the target's own files begin with.
@@ -99,14 +107,14 @@ pub(crate) fn load(
     }
     match shape_of(&files)? {
         Shape::Medusa(config, names) => loading.medusa(config, names),
-        Shape::Layers(format, shape) => loading.head(format, *shape),
+        Shape::Layers(format, shapes) => loading.heads(format, shapes),
     }
 }
 
 /// What a checkpoint is.
 enum Shape {
-    /// A head of a format, with layers.
-    Layers(&'static str, Box<HeadShape>),
+    /// The heads of a format, with layers.
+    Layers(&'static str, Vec<HeadShape>),
     /// Heads without layers, and the names of their tensors.
     Medusa(MedusaConfig, Vec<(String, String)>),
 }
@@ -122,14 +130,16 @@ fn shape_of(files: &HeadFiles<'_>) -> Result<Shape, Error> {
         let known = known.collect::<Vec<_>>().join(", ");
         files.keys.fault(format!("this is no head of a known format: {known}"))
     })?;
-    let mut shape = (format.shape)(files)?;
-    files.check_shared(&shape.config)?;
-    match files.settings.first_row {
-        None => {}
-        Some(FirstRow::Extra) => shape.config.features.first_row = true,
-        Some(FirstRow::ZeroEmbedding) => shape.config.zero_first = true,
+    let mut shapes = (format.shape)(files)?;
+    for HeadShape { config, .. } in &mut shapes {
+        files.check_shared(config)?;
+        match files.settings.first_row {
+            None => {}
+            Some(FirstRow::Extra) => config.features.first_row = true,
+            Some(FirstRow::ZeroEmbedding) => config.zero_first = true,
+        }
     }
-    Ok(Shape::Layers(format.name, Box::new(shape)))
+    Ok(Shape::Layers(format.name, shapes))
 }
 
 /// The first layers of a target.
@@ -182,14 +192,21 @@ impl Loading<'_> {
         Ok(tensors)
     }
 
-    /// A head with layers.
-    fn head(
-        &self,
-        format: &str,
-        HeadShape { config, names }: HeadShape,
-    ) -> Result<Box<dyn LanguageModel>, Error> {
+    /// Heads with layers: one, or one for each position.
+    fn heads(&self, format: &str, shapes: Vec<HeadShape>) -> Result<Box<dyn LanguageModel>, Error> {
+        let mut heads = Vec::with_capacity(shapes.len());
+        for shape in shapes {
+            heads.push(self.head(format, shape)?);
+        }
+        match <[_; 1]>::try_from(heads) {
+            Ok([one]) => Ok(one),
+            Err(heads) => Ok(Box::new(ChainedHeads::new(heads)?)),
+        }
+    }
+
+    fn head(&self, format: &str, shape: HeadShape) -> Result<Box<dyn LanguageModel>, Error> {
         let (vocab, dtype) = (self.target.vocab, self.dtype());
-        let names = names.into_iter().map(|(own, other)| (own.to_owned(), other)).collect();
+        let (names, config) = (shape.names_in_files(), shape.config);
         let all = config.tensors(vocab);
         let tensors = self.tensors(names, &all)?;
         let shares = (config.own_embedding, config.own_head);

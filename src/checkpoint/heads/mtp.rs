@@ -15,6 +15,9 @@ pub(super) const FORMAT: Format = Format { name: "mtp", fits, shape };
 /// The layer of a speculators file.
 const LAYER: &str = "transformer_layer_config";
 
+/// The most layers.
+const MOST_LAYERS: usize = 64;
+
 /// What the names around a layer begin with in GGUF files. There, an embedding and a head of its own
 /// count if they are there, and without a last norm the target's counts, as in llama.cpp. From other
 /// files, the programs that read them take the target's tables.
@@ -22,7 +25,8 @@ const GGUF: &str = "blk.{N}.nextn";
 
 /// The names of the tensors around a layer, in one of the layouts.
 struct Layout {
-    /// What the names begin with; `{N}` stands for the number of the target's layers.
+    /// What the names begin with; `{N}` stands for the number of the target's layers and of the MTP
+    /// layers before it, `{K}` for that of the MTP layers before it.
     around: &'static str,
     /// What the names within the layer begin with.
     layer: &'static str,
@@ -58,8 +62,8 @@ const LAYOUTS: &[Layout] = &[
     },
     // MiMo's file of the model concatenates in the other order.
     Layout {
-        around: "model.mtp_layers.0",
-        layer: "model.mtp_layers.0",
+        around: "model.mtp_layers.{K}",
+        layer: "model.mtp_layers.{K}",
         names: ["token_layernorm", "hidden_layernorm", "input_proj", "final_layernorm"],
         state_first: true,
     },
@@ -71,36 +75,40 @@ fn fits(files: &HeadFiles<'_>) -> bool {
 
 /// The layout of the files, if they have such a layer.
 fn found(files: &HeadFiles<'_>) -> Option<&'static Layout> {
-    let layers = files.hidden.layers;
-    let joins =
-        |layout: &Layout| format!("{}.{}.weight", numbered(layout.around, layers), layout.names[2]);
-    LAYOUTS.iter().find(|layout| files.weights.has(&joins(layout)))
+    LAYOUTS.iter().find(|layout| layout.has(files, 0))
 }
 
-fn numbered(name: &str, layers: usize) -> String {
-    name.replace("{N}", &layers.to_string())
+impl Layout {
+    /// Whether there is an MTP layer after `before` others.
+    fn has(&self, files: &HeadFiles<'_>, before: usize) -> bool {
+        let [_, _, join, _] = self.names;
+        let varies = before == 0 || self.around.contains('{');
+        let around = numbered(self.around, files.hidden.layers, before);
+        varies && files.weights.has(&format!("{around}.{join}.weight"))
+    }
 }
 
-fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
+fn numbered(name: &str, layers: usize, before: usize) -> String {
+    name.replace("{N}", &(layers + before).to_string()).replace("{K}", &before.to_string())
+}
+
+/// The layers, each for one position of a draft; a single one is used for all positions.
+fn shape(files: &HeadFiles<'_>) -> Result<Vec<HeadShape>, Error> {
+    let layout = found(files).ok_or_else(|| files.keys.fault("there is no MTP layer"))?;
+    let layers = (0..MOST_LAYERS).take_while(|&before| layout.has(files, before));
+    layers.map(|before| layer(files, layout, before)).collect()
+}
+
+fn layer(files: &HeadFiles<'_>, layout: &Layout, before: usize) -> Result<HeadShape, Error> {
     let keys = &files.keys;
     let own = keys.table(LAYER)?;
-    let layout = found(files).ok_or_else(|| keys.fault("there is no MTP layer"))?;
-    let layers = files.hidden.layers;
-    let next = layout.around.replace("{N}", &(layers + 1).to_string()).replace(".0", ".1");
-    if next != numbered(layout.around, layers)
-        && files.weights.has(&format!("{next}.{}.weight", layout.names[2]))
-    {
-        return Err(keys.fault(
-            "it has several MTP layers, one for each position of a draft; only one layer that is \
-             reused is supported",
-        ));
-    }
     let mut decoder = decoder(files, own.as_ref().unwrap_or(keys))?;
     decoder.layers.truncate(1);
-    let around = numbered(layout.around, layers);
+    let named = |name: &str| numbered(name, files.hidden.layers, before);
+    let around = named(layout.around);
     let has = |name: &str| files.weights.has(&format!("{name}.weight"));
-    let [embedding, head] = ["embed_tokens", "shared_head_head"]
-        .map(|table| format!("{}.{table}", numbered(GGUF, layers)));
+    let [embedding, head] =
+        ["embed_tokens", "shared_head_head"].map(|table| format!("{}.{table}", named(GGUF)));
     let config = HeadConfig {
         decoder,
         features: Features {
@@ -126,7 +134,7 @@ fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
         ("norm", last),
         ("embed_tokens", embedding),
         ("lm_head", head),
-        ("layers.0", numbered(layout.layer, layers)),
+        ("layers.0", named(layout.layer)),
     ];
     Ok(HeadShape { config, names })
 }

@@ -15,7 +15,7 @@ fn fits(files: &HeadFiles<'_>) -> bool {
     files.keys.text("model_type").is_ok_and(|kind| kind == Some("tap_draft"))
 }
 
-fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
+fn shape(files: &HeadFiles<'_>) -> Result<Vec<HeadShape>, Error> {
     let tied = files.keys.flag("tie_word_embeddings")?.unwrap_or(false);
     let config = HeadConfig {
         decoder: files.decoder(&files.keys, "llama")?,
@@ -36,5 +36,5 @@ fn shape(files: &HeadFiles<'_>) -> Result<HeadShape, Error> {
         ("norm", "model.norm".to_owned()),
         ("lm_head", table.to_owned()),
     ];
-    Ok(HeadShape { config, names })
+    Ok(vec![HeadShape { config, names }])
 }

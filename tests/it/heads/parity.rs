@@ -146,7 +146,7 @@ fn source(case: &str, head: HeadSettings) -> Source {
 }
 
 /// Heads, with layers and without.
-pub(super) const CASES: [&str; 21] = [
+pub(super) const CASES: [&str; 22] = [
     "eagle1",
     "eagle1_no_bias",
     "eagle3_fc_norm",
@@ -168,6 +168,7 @@ pub(super) const CASES: [&str; 21] = [
     "mtp_one_layer",
     "mtp_qwen3",
     "mtp_speculators",
+    "mtp_three_layers",
 ];
 
 /// The target of a case with its head.
