@@ -1,0 +1,1 @@
+"""Learned drafter heads for the embedded target: training, measurement and export."""

@@ -1,0 +1,70 @@
+"""What a head learns from: windows of text with anchors, and the target's distributions there."""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from data import Mixture, Windows
+from heads.parts import TAPS, hidden_states
+from model import Llama
+
+ROWS = 2  # windows per micro-batch: one of the training split, one of the target's own text
+STRIDE = 8  # tokens from one anchor to the next
+KL_WEIGHT = 0.1
+DEPTH_WEIGHT = 0.8  # a draft token counts only if all tokens before it are accepted
+SEED = 29
+
+
+class Lessons:
+    """Micro-batches of windows and anchors; each depends only on its index."""
+
+    def __init__(self, work: Path, split: str = "train"):
+        self.work, self.split = work, split
+        self.text = Mixture(work / "shards", 0, SEED, split)
+        self.sampled: Windows | None = None
+
+    def batch(self, context: int, index: int) -> tuple[Tensor, Tensor]:
+        """Return ids (windows, context) and the anchors' positions in every window."""
+        own = ROWS // 2 if self.split == "train" else 0
+        self.text.tokens = (ROWS - own) * context
+        windows = self.text.batch(context, index)
+        if own:
+            if self.sampled is None:
+                self.sampled = Windows(self.work / "sampled.bin", context, SEED)
+            found = self.sampled.batch(index, own).astype(np.int64)
+            windows = torch.cat((windows, torch.from_numpy(found)))
+        shift = 1 + int(np.random.default_rng([SEED, index]).integers(STRIDE))
+        return windows[:, :context], shift + STRIDE * torch.arange(context // STRIDE - 1)
+
+
+class Objective(nn.Module):
+    """A head's divergence from the target over the rows of its drafts."""
+
+    def __init__(self, head: nn.Module, target: Llama):
+        super().__init__()
+        self.head, self.target = head, target.requires_grad_(False)
+        weights = DEPTH_WEIGHT ** torch.arange(head.depths)
+        self.register_buffer("weights", weights / weights.sum())
+
+    def forward(self, lesson: tuple[Tensor, Tensor], phase: int) -> Tensor:
+        """Return the phase's loss, mean KL(target ‖ head), and the mean overlap by depth."""
+        ids, anchors = lesson
+        with torch.no_grad():
+            features = hidden_states(self.target.model, ids)
+            predicted = (anchors[:, None] + torch.arange(self.head.depths)).flatten()
+            hidden = self.target.model.norm(features[-1][:, predicted])
+            log_p = F.linear(hidden, self.target.model.embed_tokens.weight).float().log_softmax(-1)
+        rows = self.head(ids, features, anchors).flatten(1, 2)
+        log_q = self.head.logits(rows).float().log_softmax(-1)
+        p, shape = log_p.exp(), (len(ids), len(anchors), -1)
+        kl = (p * (log_p - log_q)).sum(-1).view(shape).mean((0, 1))
+        variation = 0.5 * (p - log_q.exp()).abs().sum(-1).view(shape).mean((0, 1))
+        by_depth = kl if phase == 0 else variation + KL_WEIGHT * kl
+        loss = (by_depth * self.weights).sum()
+        return torch.cat((torch.stack((loss, kl.mean())), 1 - variation))
+
+
+assert TAPS[-1] == 7, "the teacher's distributions come from the last tap"

@@ -1,0 +1,72 @@
+"""What both heads share: the target's hidden states, their fusion, and attention under a mask."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from model import Decoder, RMSNorm, rotate
+
+TAPS = (3, 5, 7)  # layers after which the target's hidden state is read; 7 = before the final norm
+
+
+def hidden_states(target: Decoder, ids: Tensor, after: tuple[int, ...] = TAPS) -> list[Tensor]:
+    """Return the target's hidden states (batch, time, width) after each layer of ``after``."""
+    x = target.embed_tokens(ids)
+    if torch.is_autocast_enabled(ids.device.type):
+        x = x.to(torch.bfloat16)
+    cos, sin = target.cos[: ids.shape[1]].to(x.dtype), target.sin[: ids.shape[1]].to(x.dtype)
+    found = []
+    for number, layer in enumerate(target.layers, start=1):
+        x = layer(x, cos, sin)
+        if number in after:
+            found.append(x)
+    return found
+
+
+class Fusion(nn.Module):
+    """Normalises every tap, then projects all of them to the head's width.
+
+    The target's residual stream has an rms of about 100 and a head's embedding one below 1, so
+    the taps need the norm.
+    """
+
+    def __init__(self, taps: int, target_width: int, width: int, eps: float):
+        super().__init__()
+        self.fc = nn.Linear(taps * target_width, width, bias=False)
+        self.fc_norm = nn.ModuleList(RMSNorm(target_width, eps) for _ in range(taps))
+
+    def fuse(self, features: list[Tensor]) -> Tensor:
+        """Map one (batch, time, target width) tensor per tap to (batch, time, width)."""
+        return self.fc(torch.cat([n(x) for n, x in zip(self.fc_norm, features)], dim=-1))
+
+    @torch.no_grad()
+    def whiten(self, features: list[Tensor]) -> None:
+        """Start the norms' weights where every dimension of a tap has unit power.
+
+        A few dimensions of the residual stream are far larger than the others and would take
+        most of every gradient of ``fc``.
+        """
+        for norm, x in zip(self.fc_norm, features):
+            norm.weight.fill_(1.0)
+            power = norm(x.float()).square().mean(dim=(0, 1))
+            norm.weight.copy_(torch.rsqrt(power + 1e-4))
+
+
+def split_heads(x: Tensor, count: int) -> Tensor:
+    """Turn (batch, time, count * dim) into (batch, count, time, dim)."""
+    return x.unflatten(-1, (count, -1)).transpose(1, 2)
+
+
+def project(block: nn.Module, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, ...]:
+    """Return rotated queries and keys, and values, of one attention block."""
+    q = rotate(split_heads(block.q_proj(x), block.heads), cos, sin)
+    k = rotate(split_heads(block.k_proj(x), block.kv_heads), cos, sin)
+    return q, k, split_heads(block.v_proj(x), block.kv_heads)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    """Attend where ``mask`` is true (without one: causally); return (batch, time, heads * dim)."""
+    group = q.shape[1] // k.shape[1]
+    k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
+    return out.transpose(1, 2).flatten(2)
