@@ -1,8 +1,8 @@
-"""Append text sampled from the target at temperature 1 to work/sampled.bin.
+"""Sample text from the target at temperature 1 into work/shards/{train,valid}-sampled.bin.
 
-A head drafts for the target's own text, so half of its training windows come from there. The
-file grows part by part, each of which begins with training text and depends only on its
-number; a second run continues where the file ends.
+A head drafts for the target's own text, so half of its windows come from there. A file grows
+part by part, each of which begins with text of its split and depends only on its number; a
+second run continues where the file ends.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import torch
 
 from data import Mixture
 from evaluate import HERE, load_folder
+from model import Llama
 from sample import continuations
 
 PROMPT, GENERATED, ROWS = 32, 480, 128
@@ -20,8 +21,23 @@ PART_BYTES = 2 * ROWS * (PROMPT + GENERATED)
 SEED = 23
 
 
+def extend(target: Llama, shards: Path, split: str, tokens: float) -> None:
+    """Sample until the split's file holds the planned number of tokens."""
+    mixture = Mixture(shards, ROWS * PROMPT, SEED, split)
+    with (shards / f"{split}-sampled.bin").open("ab") as file:
+        file.seek(file.truncate(file.tell() // PART_BYTES * PART_BYTES))
+        while file.tell() < 2 * tokens:
+            index = file.tell() // PART_BYTES
+            torch.manual_seed(SEED + index)
+            prompts = mixture.batch(PROMPT, index)[:, :PROMPT]
+            found = continuations(target, prompts, GENERATED, temperature=1.0)
+            file.write(found.numpy().astype(np.uint16).tobytes())
+            file.flush()
+            print(f"{split}: {file.tell() // 2} tokens", flush=True)
+
+
 def main() -> None:
-    """Sample until the file holds the planned number of tokens."""
+    """Sample one part for the validation, then for the training."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=float, required=True, help="planned sampled tokens")
     parser.add_argument("--work", type=Path, default=Path("work"))
@@ -30,17 +46,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     target = load_folder(args.target).to(torch.bfloat16).requires_grad_(False)
-    mixture = Mixture(args.work / "shards", ROWS * PROMPT, SEED)
-    with (args.work / "sampled.bin").open("ab") as file:
-        file.seek(file.truncate(file.tell() // PART_BYTES * PART_BYTES))
-        while file.tell() < 2 * args.tokens:
-            index = file.tell() // PART_BYTES
-            torch.manual_seed(SEED + index)
-            prompts = mixture.batch(PROMPT, index)[:, :PROMPT]
-            found = continuations(target, prompts, GENERATED, temperature=1.0)
-            file.write(found.numpy().astype(np.uint16).tobytes())
-            file.flush()
-            print(f"{file.tell() // 2} tokens sampled", flush=True)
+    extend(target, args.work / "shards", "valid", 1)
+    extend(target, args.work / "shards", "train", args.tokens)
 
 
 if __name__ == "__main__":

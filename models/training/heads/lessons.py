@@ -11,7 +11,7 @@ from data import Mixture, Windows
 from heads.parts import TAPS, hidden_states
 from model import Llama
 
-ROWS = 2  # windows per micro-batch: one of the training split, one of the target's own text
+MICRO_TOKENS = 1024  # per micro-batch: half the split's text, half the target's own
 STRIDE = 8  # tokens from one anchor to the next
 KL_WEIGHT = 0.1
 DEPTH_WEIGHT = 0.8  # a draft token counts only if all tokens before it are accepted
@@ -21,23 +21,20 @@ SEED = 29
 class Lessons:
     """Micro-batches of windows and anchors; each depends only on its index."""
 
-    def __init__(self, work: Path, split: str = "train"):
-        self.work, self.split = work, split
-        self.text = Mixture(work / "shards", 0, SEED, split)
-        self.sampled: Windows | None = None
+    def __init__(self, shards: Path, split: str):
+        self.own_path = shards / f"{split}-sampled.bin"
+        self.text = Mixture(shards, MICRO_TOKENS // 2, SEED, split)
+        self.own: dict[int, Windows] = {}
 
     def batch(self, context: int, index: int) -> tuple[Tensor, Tensor]:
         """Return ids (windows, context) and the anchors' positions in every window."""
-        own = ROWS // 2 if self.split == "train" else 0
-        self.text.tokens = (ROWS - own) * context
-        windows = self.text.batch(context, index)
-        if own:
-            if self.sampled is None:
-                self.sampled = Windows(self.work / "sampled.bin", context, SEED)
-            found = self.sampled.batch(index, own).astype(np.int64)
-            windows = torch.cat((windows, torch.from_numpy(found)))
+        if context not in self.own:
+            self.own = {context: Windows(self.own_path, context, SEED)}
+        text = self.text.batch(context, index)
+        own = self.own[context].batch(index, len(text)).astype(np.int64)
+        windows = torch.cat((text, torch.from_numpy(own)))[:, :context]
         shift = 1 + int(np.random.default_rng([SEED, index]).integers(STRIDE))
-        return windows[:, :context], shift + STRIDE * torch.arange(context // STRIDE - 1)
+        return windows, shift + STRIDE * torch.arange(context // STRIDE - 1)
 
 
 class Objective(nn.Module):

@@ -19,7 +19,7 @@ from torch import nn
 from checkpoint import save
 from evaluate import HERE, load_folder
 from heads.eagle3 import Eagle3
-from heads.lessons import SEED, Lessons, Objective
+from heads.lessons import MICRO_TOKENS, SEED, Lessons, Objective
 from heads.parts import hidden_states
 from heads.tap_draft import TapDraft
 from model import Llama
@@ -27,11 +27,12 @@ from optim import Muon, Optimizers, schedule
 from team import Team
 
 HEADS = {"tap": TapDraft, "eagle3": Eagle3}
-FC_LR, LAYERS_LR = {"tap": 0.005, "eagle3": 0.02}, {"tap": 0.01, "eagle3": 0.02}  # of Muon
+FC_LR, LAYERS_LR = {"tap": 0.001, "eagle3": 0.02}, {"tap": 0.01, "eagle3": 0.02}  # of Muon
 ADAM_LR = {"tap": 2e-3, "eagle3": 3e-3}
-CONTEXT, MICRO = 512, 4  # tokens per window, micro-batches per step
+SHORT_CONTEXT, LONG_CONTEXT = 256, 512  # tokens per window; long while the rate falls
+MICRO = 4  # micro-batches per step
 KL_UNTIL, DECAY = 0.4, 0.3  # shares of the plan
-LOG_STEPS, EVALUATE_STEPS, EVALUATED = 50, 500, 16
+LOG_STEPS, EVALUATE_STEPS, EVALUATED = 50, 250, 24
 SAVE_SECONDS = 120
 
 
@@ -69,7 +70,7 @@ def new_head(kind: str, target: Llama, draft: Llama, lessons: Lessons) -> nn.Mod
     torch.manual_seed(SEED)
     head = HEADS[kind](draft, target.config.hidden_size)
     with torch.no_grad():
-        batches = [lessons.batch(CONTEXT, index)[0] for index in range(4)]
+        batches = [lessons.batch(SHORT_CONTEXT, index)[0] for index in range(8)]
         head.whiten(hidden_states(target.model, torch.cat(batches)))
     return head
 
@@ -80,7 +81,7 @@ def evaluate(objective: Objective, valid: Lessons) -> list[float]:
     found = []
     for index in range(EVALUATED):
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            found.append(objective(valid.batch(CONTEXT, index), 0)[2:].tolist())
+            found.append(objective(valid.batch(LONG_CONTEXT, index), 0)[2:].tolist())
     return np.mean(found, axis=0).round(4).tolist()
 
 
@@ -91,7 +92,7 @@ def main() -> None:
     path = args.work / f"{args.head}.pt"
     (args.work / f"{args.head}.pid").write_text(f"{os.getpid()}\n")
     target, draft = load_folder(args.target), load_folder(args.draft)
-    lessons, valid = Lessons(args.work), Lessons(args.work, "valid")
+    lessons, valid = (Lessons(args.work / "shards", split) for split in ("train", "valid"))
     head = new_head(args.head, target, draft, lessons)
     optimizers = HeadOptimizers(head, args.head)
     state = {"tokens": 0, "step": 0, "seconds": 0.0}
@@ -104,14 +105,15 @@ def main() -> None:
     outputs, compiled = 2 + head.depths, not args.no_compile
     team = Team(objective, lessons, args.workers, outputs, "cpu", compiled)
     log = (args.work / f"{args.head}.jsonl").open("a")
-    batch_tokens = lessons.batch(CONTEXT, 0)[0].numel() * MICRO
+    batch_tokens = MICRO_TOKENS * MICRO
 
     saved, since, running = time.monotonic(), time.monotonic(), []
     finished = state["tokens"] >= args.tokens
     while not finished:
         done = state["tokens"] / args.tokens
         phase = 0 if done < KL_UNTIL else 1
-        running.append(team.gradients(CONTEXT, state["step"] * MICRO, MICRO, phase))
+        context = SHORT_CONTEXT if done < 1 - DECAY else LONG_CONTEXT
+        running.append(team.gradients(context, state["step"] * MICRO, MICRO, phase))
         nn.utils.clip_grad_norm_(head.parameters(), 1.0)
         optimizers.step(schedule(done, decay=DECAY))
         state["tokens"] += batch_tokens
