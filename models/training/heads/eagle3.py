@@ -72,29 +72,30 @@ class Eagle3(Fusion):
         """Return next-token logits of rows before the final norm."""
         return self.lm_head(self.norm(hidden))
 
-    def forward(self, ids: Tensor, features: list[Tensor], anchors: Tensor) -> Tensor:
-        """Return the rows (batch, anchors, depths, width) of drafts that begin at ``anchors``.
+    def forward(
+        self, ids: Tensor, features: list[Tensor], anchors: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the verified rows (batch, time, width) and those of drafts behind ``anchors``.
 
-        An anchor is the position of the last committed token, whose row is the one before it.
-        All verified rows are computed at once; then the drafts grow by one row each, on the
-        head's own outputs (training-time test).
+        An anchor is the position of a last committed token; its row, whose feature is that of
+        the token before, stands at the anchor's place, and the first place is void. Drafts
+        (batch, anchors, depths - 1, width) grow by one row each at a time, on the head's own
+        outputs (training-time test).
         """
-        layer, time = self.layers[0], ids.shape[1] - 1
+        layer, rows = self.layers[0], torch.arange(ids.shape[1] - 1)
         hidden = self.fuse([x[:, :-1] for x in features])
         embedded = self.embed_tokens(ids).to(hidden.dtype)
-        rows = torch.arange(time)
-        q, k, v = self._project(embedded[:, 1:], hidden, rows)
-        hidden = layer.finish(hidden, attend(q, k, v, None))
-        hidden, first = hidden[:, anchors - 1], anchors - 1
-        found, keys, values = [hidden], k, v
-        mask, own = first[:, None] >= rows, torch.eye(len(anchors), dtype=torch.bool)
+        q, keys, values = self._project(embedded[:, 1:], hidden, rows)
+        verified = layer.finish(hidden, attend(q, keys, values, None))
+        first, own = anchors - 1, torch.eye(len(anchors), dtype=torch.bool)
+        hidden, mask, drafted = verified[:, first], first[:, None] >= rows, []
         for step in range(1, self.depths):
             q, k, v = self._project(embedded[:, anchors + step], hidden, first + step)
             keys, values = torch.cat((keys, k), dim=2), torch.cat((values, v), dim=2)
             mask = torch.cat((mask, own), dim=1)
             hidden = layer.finish(hidden, attend(q, keys, values, mask))
-            found.append(hidden)
-        return torch.stack(found, dim=2)
+            drafted.append(hidden)
+        return F.pad(verified, (0, 0, 1, 0)), torch.stack(drafted, dim=2)
 
     def _project(self, embedded: Tensor, hidden: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
         """Return queries, keys and values of rows at the given positions."""

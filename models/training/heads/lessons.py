@@ -12,7 +12,7 @@ from heads.parts import TAPS, hidden_states
 from model import Llama
 
 MICRO_TOKENS = 1024  # per micro-batch: half the split's text, half the target's own
-STRIDE = 8  # tokens from one anchor to the next
+STRIDE = 8  # tokens from one anchor to the next; every second verified row has a loss
 KL_WEIGHT = 0.1
 DEPTH_WEIGHT = 0.8  # a draft token counts only if all tokens before it are accepted
 SEED = 29
@@ -47,21 +47,28 @@ class Objective(nn.Module):
         self.register_buffer("weights", weights / weights.sum())
 
     def forward(self, lesson: tuple[Tensor, Tensor], phase: int) -> Tensor:
-        """Return the phase's loss, mean KL(target ‖ head), and the mean overlap by depth."""
+        """Return the phase's loss, then by depth the mean KL(target ‖ head) and mean overlap."""
         ids, anchors = lesson
+        first = anchors[0] % 2 + torch.arange(1, ids.shape[1] - 1, 2)
+        later = (anchors[:, None] + torch.arange(1, self.head.depths)).flatten()
         with torch.no_grad():
             features = hidden_states(self.target.model, ids)
-            predicted = (anchors[:, None] + torch.arange(self.head.depths)).flatten()
-            hidden = self.target.model.norm(features[-1][:, predicted])
+            hidden = self.target.model.norm(features[-1][:, torch.cat((first, later))])
             log_p = F.linear(hidden, self.target.model.embed_tokens.weight).float().log_softmax(-1)
-        rows = self.head(ids, features, anchors).flatten(1, 2)
+        verified, drafted = self.head(ids, features, anchors)
+        rows = torch.cat((verified[:, first], drafted.flatten(1, 2)), dim=1)
         log_q = self.head.logits(rows).float().log_softmax(-1)
-        p, shape = log_p.exp(), (len(ids), len(anchors), -1)
-        kl = (p * (log_p - log_q)).sum(-1).view(shape).mean((0, 1))
-        variation = 0.5 * (p - log_q.exp()).abs().sum(-1).view(shape).mean((0, 1))
+        p = log_p.exp()
+        kl = self._by_depth((p * (log_p - log_q)).sum(-1), len(first))
+        variation = self._by_depth(0.5 * (p - log_q.exp()).abs().sum(-1), len(first))
         by_depth = kl if phase == 0 else variation + KL_WEIGHT * kl
         loss = (by_depth * self.weights).sum()
-        return torch.cat((torch.stack((loss, kl.mean())), 1 - variation))
+        return torch.cat((loss[None], kl, 1 - variation))
+
+    def _by_depth(self, values: Tensor, first: int) -> Tensor:
+        """Average values of rows (batch, rows), of which the ``first`` are verified ones."""
+        later = values[:, first:].unflatten(1, (-1, self.head.depths - 1))
+        return torch.cat((values[:, :first].mean()[None], later.mean((0, 1))))
 
 
 assert TAPS[-1] == 7, "the teacher's distributions come from the last tap"

@@ -29,12 +29,14 @@ class TapDraft(Fusion):
         """Return next-token logits of rows before the final norm."""
         return F.linear(self.model.norm(hidden), self.model.embed_tokens.weight)
 
-    def forward(self, ids: Tensor, features: list[Tensor], anchors: Tensor) -> Tensor:
-        """Return the rows (batch, anchors, depths, width) of drafts that begin at ``anchors``.
+    def forward(
+        self, ids: Tensor, features: list[Tensor], anchors: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the verified rows (batch, time, width) and those of drafts behind ``anchors``.
 
-        An anchor is the position of the last committed token. One pass holds the verified rows
-        of the whole window and, for every anchor, the rows of its drafted tokens, which see the
-        verified rows up to their anchor and the earlier rows of their own draft.
+        An anchor is the position of a last committed token. Drafted rows (batch, anchors,
+        depths - 1, width) see the verified rows up to their anchor and the earlier rows of their
+        own draft; one pass computes all.
         """
         time, steps = ids.shape[1], torch.arange(1, self.depths)
         drafted = (anchors[:, None] + steps).flatten()
@@ -51,8 +53,7 @@ class TapDraft(Fusion):
             seen = torch.cat((verified, attend(q[:, :, time:], k, v, mask)), dim=1)
             x = x + layer.self_attn.o_proj(seen)
             x = x + layer.mlp(layer.post_attention_layernorm(x))
-        first = x[:, anchors, None]
-        return torch.cat((first, x[:, time:].unflatten(1, (len(anchors), -1))), dim=2)
+        return x[:, :time], x[:, time:].unflatten(1, (len(anchors), -1))
 
 
 def draft_mask(time: int, anchors: Tensor, steps: int) -> Tensor:

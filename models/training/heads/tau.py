@@ -1,9 +1,9 @@
 """Measure tau, the tokens per round of real speculative loops, against the shipped draft.
 
 Every prompt of configs/prompts/{code,docs,edits} runs with rejection sampling, all prompts in
-one batch, target and heads in f32. Generations in which a block of four or more tokens repeats
-at once are dropped: drafts of loops are accepted whatever the drafter. The intervals resample
-prompts, paired by prompt.
+one batch, target and heads in f32. A generation counts up to where a block of four or more
+tokens begins to repeat itself: drafts of loops are accepted whatever the drafter, and at T = 0
+nearly every generation ends in one. The intervals resample prompts, paired by prompt.
 """
 
 import argparse
@@ -110,26 +110,29 @@ def generate(target: Llama, head: nn.Module, prompts: list[list[int]], eos: int,
     return texts, torch.stack(emitted, dim=1).numpy()
 
 
-def has_loop(text: list[int]) -> bool:
-    """Return whether a block of at least LEAST_CYCLE tokens is followed by itself."""
-    t = np.array(text)
-    for size in range(LEAST_CYCLE, len(t) // 2 + 1):
+def loop_start(text: list[int]) -> int:
+    """Return where a block of at least LEAST_CYCLE tokens begins to repeat, or the length."""
+    tokens, first = np.array(text), len(text)
+    for size in range(LEAST_CYCLE, len(tokens) // 2 + 1):
         run = 0
-        for same in t[size:] == t[:-size]:
+        for end, same in enumerate(tokens[size:] == tokens[:-size], start=size + 1):
             run = run + 1 if same else 0
             if run == size:
-                return True
-    return False
+                first = min(first, end - size)
+                break
+    return first
 
 
 def measure(target: Llama, head: nn.Module, prompts: list[list[int]], eos: int, args) -> np.ndarray:
-    """Return tokens and rounds of the loop-free generations, by prompt."""
-    sums = np.zeros((len(prompts), 3))
+    """Return tokens and rounds that begin before a loop, and the count of loops, by prompt."""
+    sums = np.zeros((len(prompts), 3), dtype=int)
     for seed in range(1 if args.temperature == 0 else args.seeds):
         texts, emitted = generate(target, head, prompts, eos, args, SEED + seed)
         for row, text in enumerate(texts):
-            if not has_loop(text):
-                sums[row] += emitted[row].sum(), (emitted[row] > 0).sum(), 1
+            start = loop_start(text)
+            begun_at = emitted[row].cumsum() - emitted[row]
+            counted = emitted[row][(begun_at < start) & (emitted[row] > 0)]
+            sums[row] += counted.sum(), len(counted), start < len(text)
     return sums
 
 
@@ -140,8 +143,6 @@ def ratio(sums: np.ndarray) -> np.ndarray:
 
 def compare(head: np.ndarray, draft: np.ndarray) -> dict:
     """Return the difference in tau, head minus draft, with a bootstrap 95 % interval."""
-    both = (head[:, 1] > 0) & (draft[:, 1] > 0)
-    head, draft = head[both], draft[both]
     chosen = np.random.default_rng(SEED).integers(len(head), size=(RESAMPLES, len(head)))
     differences = ratio(head[chosen]) - ratio(draft[chosen])
     low, high = np.percentile(differences, (2.5, 97.5))
@@ -159,7 +160,7 @@ def load_head(kind: str, path: Path, target: Llama, draft: Llama) -> nn.Module:
 def main() -> None:
     """Print one line of JSON for every drafter, temperature and draft length."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("heads", nargs="*", choices=HEADS)
+    parser.add_argument("heads", nargs="+", choices=HEADS)
     parser.add_argument("--work", type=Path, default=Path("work"))
     parser.add_argument("--new", type=int, default=128, help="tokens per generation")
     parser.add_argument("--seeds", type=int, default=4, help="generations per prompt at T = 1")
@@ -185,7 +186,8 @@ def main() -> None:
                 by_set = {s: round(ratio(sums[np.array(sets) == s]).item(), 3) for s in SETS}
                 row = {"drafter": name, "temperature": args.temperature, "draft": args.draft}
                 row |= {"tau": round(ratio(sums).item(), 3), "by_set": by_set}
-                row |= {"generations": int(sums[:, 2].sum()), **compare(sums, base)}
+                row |= {"tokens": int(sums[:, 0].sum()), "loops": int(sums[:, 2].sum())}
+                row |= compare(sums, base)
                 print(json.dumps(row), flush=True)
 
 

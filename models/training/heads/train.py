@@ -27,7 +27,7 @@ from optim import Muon, Optimizers, schedule
 from team import Team
 
 HEADS = {"tap": TapDraft, "eagle3": Eagle3}
-FC_LR, LAYERS_LR = {"tap": 0.001, "eagle3": 0.02}, {"tap": 0.01, "eagle3": 0.02}  # of Muon
+FC_LR, LAYERS_LR = {"tap": 0.002, "eagle3": 0.02}, {"tap": 0.012, "eagle3": 0.02}  # of Muon
 ADAM_LR = {"tap": 2e-3, "eagle3": 3e-3}
 SHORT_CONTEXT, LONG_CONTEXT = 256, 512  # tokens per window; long while the rate falls
 MICRO = 4  # micro-batches per step
@@ -76,13 +76,19 @@ def new_head(kind: str, target: Llama, draft: Llama, lessons: Lessons) -> nn.Mod
 
 
 @torch.no_grad()
-def evaluate(objective: Objective, valid: Lessons) -> list[float]:
-    """Return the mean overlap by depth on fixed windows of the validation split."""
+def evaluate(objective: Objective, valid: Lessons) -> dict[str, list[float]]:
+    """Return the mean KL and the mean overlap by depth on fixed windows of the validation split."""
     found = []
     for index in range(EVALUATED):
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            found.append(objective(valid.batch(LONG_CONTEXT, index), 0)[2:].tolist())
-    return np.mean(found, axis=0).round(4).tolist()
+            found.append(objective(valid.batch(LONG_CONTEXT, index), 0).tolist())
+    return by_depth(found)
+
+
+def by_depth(outputs: list[list[float]]) -> dict[str, list[float]]:
+    """Average the objective's outputs after the loss."""
+    kl, overlap = np.mean(outputs, axis=0)[1:].reshape(2, -1).round(4).tolist()
+    return {"kl": kl, "overlap": overlap}
 
 
 def main() -> None:
@@ -102,7 +108,7 @@ def main() -> None:
         optimizers.load_state_dict(checkpoint["optimizers"])
         state = checkpoint["state"]
     objective = Objective(head, target)
-    outputs, compiled = 2 + head.depths, not args.no_compile
+    outputs, compiled = 1 + 2 * head.depths, not args.no_compile
     team = Team(objective, lessons, args.workers, outputs, "cpu", compiled)
     log = (args.work / f"{args.head}.jsonl").open("a")
     batch_tokens = MICRO_TOKENS * MICRO
@@ -123,8 +129,7 @@ def main() -> None:
         if state["step"] % LOG_STEPS == 0 or finished:
             now = time.monotonic()
             state["seconds"] += now - since
-            loss, kl, *overlap = np.mean(running, axis=0).round(4).tolist()
-            row = {**state, "phase": phase, "loss": loss, "kl": kl, "overlap": overlap}
+            row = {**state, "phase": phase, **by_depth(running)}
             row["tokens_per_second"] = round(len(running) * batch_tokens / (now - since))
             if state["step"] % EVALUATE_STEPS == 0 or finished:
                 row["held_out"] = evaluate(objective, valid)
