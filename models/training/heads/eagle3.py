@@ -48,6 +48,7 @@ class WideLayer(nn.Module):
 class Eagle3(Fusion):
     """The head, as wide as the draft model, which lends it embedding, head matrix and norm."""
 
+    fc_std = 0.02
     depths = 5  # steps of the training-time test
 
     def __init__(self, draft: Llama, target_width: int):

@@ -30,6 +30,8 @@ class Fusion(nn.Module):
     the taps need the norm.
     """
 
+    fc_std: float
+
     def __init__(self, taps: int, target_width: int, width: int, eps: float):
         super().__init__()
         self.fc = nn.Linear(taps * target_width, width, bias=False)
@@ -40,12 +42,13 @@ class Fusion(nn.Module):
         return self.fc(torch.cat([n(x) for n, x in zip(self.fc_norm, features)], dim=-1))
 
     @torch.no_grad()
-    def whiten(self, features: list[Tensor]) -> None:
-        """Start the norms' weights where every dimension of a tap has unit power.
+    def begin(self, features: list[Tensor]) -> None:
+        """Start the norms where every dimension of a tap has unit power, and ``fc`` at random.
 
         A few dimensions of the residual stream are far larger than the others and would take
         most of every gradient of ``fc``.
         """
+        nn.init.normal_(self.fc.weight, std=self.fc_std)
         for norm, x in zip(self.fc_norm, features):
             norm.weight.fill_(1.0)
             power = norm(x.float()).square().mean(dim=(0, 1))

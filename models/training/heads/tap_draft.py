@@ -4,6 +4,9 @@ The row of token x_t has the input ``embed(x_t) + fc · concat_i(rms(h[k_i] of x
 feature of the token before it, because the target has not computed x_t itself when x_t is the
 last committed token. The row of x_0 and the rows of drafted tokens have the embedding alone.
 Everything else is the draft model, and with ``fc = 0`` the head is the draft model.
+
+Training does not begin there: with ``fc = 0`` the layers have no reason to read what they never
+see, and ``fc`` only receives the noise of layers that do not read it.
 """
 
 import torch
@@ -13,10 +16,10 @@ from torch import Tensor, nn
 from heads.parts import TAPS, Fusion, attend, project
 from model import Llama
 
-
 class TapDraft(Fusion):
     """A Llama model plus ``fc`` and ``fc_norm``."""
 
+    fc_std = 0.0075  # lets the features in at a third of the embedding's size
     depths = 8  # drafted tokens per anchor in training: the longest draft of the experiments
 
     def __init__(self, draft: Llama, target_width: int):

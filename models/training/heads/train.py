@@ -27,8 +27,8 @@ from optim import Muon, Optimizers, schedule
 from team import Team
 
 HEADS = {"tap": TapDraft, "eagle3": Eagle3}
-FC_LR, LAYERS_LR = {"tap": 0.002, "eagle3": 0.02}, {"tap": 0.012, "eagle3": 0.02}  # of Muon
-ADAM_LR = {"tap": 2e-3, "eagle3": 3e-3}
+FC_LR, LAYERS_LR = {"tap": 0.001, "eagle3": 0.02}, {"tap": 0.015, "eagle3": 0.02}  # of Muon
+ADAM_LR = {"tap": 3e-3, "eagle3": 3e-3}
 SHORT_CONTEXT, LONG_CONTEXT = 256, 512  # tokens per window; long while the rate falls
 MICRO = 4  # micro-batches per step
 KL_UNTIL, DECAY = 0.4, 0.3  # shares of the plan
@@ -66,12 +66,12 @@ class HeadOptimizers(Optimizers):
 
 
 def new_head(kind: str, target: Llama, draft: Llama, lessons: Lessons) -> nn.Module:
-    """Return an untrained head that knows the scale of the target's hidden states."""
+    """Return an untrained head, scaled to the target's hidden states."""
     torch.manual_seed(SEED)
     head = HEADS[kind](draft, target.config.hidden_size)
     with torch.no_grad():
         batches = [lessons.batch(SHORT_CONTEXT, index)[0] for index in range(8)]
-        head.whiten(hidden_states(target.model, torch.cat(batches)))
+        head.begin(hidden_states(target.model, torch.cat(batches)))
     return head
 
 
