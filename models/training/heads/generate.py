@@ -1,4 +1,4 @@
-"""Sample text from the target at temperature 1 into work/shards/{train,valid}-sampled.bin.
+"""Sample text from the target at temperature 1 into work/shards/*-sampled.bin.
 
 A head drafts for the target's own text, so half of its windows come from there. A file grows
 part by part, each of which begins with text of its split and depends only on its number; a
@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from corpus import SPLITS
 from data import Mixture
 from evaluate import HERE, load_folder
 from model import Llama
@@ -37,7 +38,7 @@ def extend(target: Llama, shards: Path, split: str, tokens: float) -> None:
 
 
 def main() -> None:
-    """Sample one part for the validation, then for the training."""
+    """Sample for the training, and one part of each held-out split."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tokens", type=float, required=True, help="planned sampled tokens")
     parser.add_argument("--work", type=Path, default=Path("work"))
@@ -46,8 +47,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     target = load_folder(args.target).to(torch.bfloat16).requires_grad_(False)
-    extend(target, args.work / "shards", "valid", 1)
-    extend(target, args.work / "shards", "train", args.tokens)
+    for split in SPLITS:
+        extend(target, args.work / "shards", split, args.tokens if split == "train" else 1)
 
 
 if __name__ == "__main__":

@@ -76,12 +76,13 @@ def new_head(kind: str, target: Llama, draft: Llama, lessons: Lessons) -> nn.Mod
 
 
 @torch.no_grad()
-def evaluate(objective: Objective, valid: Lessons) -> dict[str, list[float]]:
-    """Return the mean KL and the mean overlap by depth on fixed windows of the validation split."""
+def evaluate(objective: Objective, held_out: Lessons, count: int, part=slice(None)) -> dict:
+    """Return the mean KL and overlap by depth on a part of the windows of ``count`` batches."""
     found = []
-    for index in range(EVALUATED):
+    for index in range(count):
+        ids, anchors = held_out.batch(LONG_CONTEXT, index)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            found.append(objective(valid.batch(LONG_CONTEXT, index), 0).tolist())
+            found.append(objective((ids[part], anchors), 0).tolist())
     return by_depth(found)
 
 
@@ -132,7 +133,7 @@ def main() -> None:
             row = {**state, "phase": phase, **by_depth(running)}
             row["tokens_per_second"] = round(len(running) * batch_tokens / (now - since))
             if state["step"] % EVALUATE_STEPS == 0 or finished:
-                row["held_out"] = evaluate(objective, valid)
+                row["held_out"] = evaluate(objective, valid, EVALUATED)
             print(json.dumps(row), file=log, flush=True)
             since, running = time.monotonic(), []
         begins_to_fall = done < 1 - DECAY <= state["tokens"] / args.tokens
