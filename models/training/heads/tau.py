@@ -2,7 +2,7 @@
 
 Every prompt of configs/prompts/{code,docs,edits} runs with rejection sampling, all prompts in
 one batch, target and heads in f32. A generation counts up to where a block of four or more
-tokens begins to repeat itself: drafts of loops are accepted whatever the drafter, and at T = 0
+tokens begins to repeat itself: drafts of loops are accepted from any drafter, and at T = 0
 nearly every generation ends in one. The intervals resample prompts, paired by prompt.
 """
 
