@@ -21,6 +21,11 @@ pub(super) struct EarlyRows {
 }
 
 impl EarlyRows {
+    /// The first slot below `end` of which only the first layers have been computed.
+    pub(super) fn first_below(&self, end: usize) -> Option<usize> {
+        self.slots.iter().take(end).position(|early| *early)
+    }
+
     pub(super) fn has(&self, slot: usize) -> bool {
         self.slots.get(slot).copied().unwrap_or(false)
     }

@@ -163,7 +163,8 @@ impl Session {
             Some(node) => session.tree.get(node).is_some_and(|cached| cached.filled),
         };
         let open = |slot| part == Part::All && holds(slot) && session.early.has(slot);
-        let first = (0..held).find(|&slot| open(slot)).unwrap_or(held);
+        let completed = if part == Part::All { session.early.first_below(held) } else { None };
+        let first = completed.unwrap_or(held);
         let first = if wanted.contains(&0) { first.min(context.len() - 1) } else { first };
         let mut feed = Vec::with_capacity(context.len() - first + draft.len());
         feed.extend((first..context.len()).map(|i| Feed {

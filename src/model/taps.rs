@@ -1,5 +1,7 @@
 //! Hidden states: which ones a model can return, which ones it reads, and their rows.
 
+use std::fmt;
+
 use crate::core::error::Error;
 
 /// A place in a decoder at which the hidden state of a token is read.
@@ -9,6 +11,15 @@ pub enum Tap {
     After(usize),
     /// After the last norm: what the head multiplies.
     Normed,
+}
+
+impl fmt::Display for Tap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::After(layers) => write!(f, "after {layers} layers"),
+            Self::Normed => f.write_str("after the last norm"),
+        }
+    }
 }
 
 /// The hidden states that a model can return.
@@ -198,7 +209,7 @@ pub(super) fn check(
     match taps.iter().find(|tap| !has.has(**tap)) {
         None => Ok(has.width),
         Some(tap) => Err(Error::setting(format!(
-            "the head reads {tap:?} of target {model}, which has {} layers",
+            "the head reads the state {tap} of target {model}, which has {} layers",
             has.layers
         ))),
     }

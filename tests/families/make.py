@@ -24,6 +24,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from cases import CASES, Case
+from characters import tokenizer
 from reference import logits, widen
 from switches import Switch, switches
 
@@ -70,40 +71,6 @@ def weight(name: str, noise: Tensor, family: str) -> Tensor:
         return (0.4 if offset else 1.0) * noise
     gain = 1.7 if part in ("q_proj", "k_proj", "qkv_proj", "lm_head") else 1.2
     return gain / math.sqrt(noise.shape[1]) * noise
-
-
-def tokenizer(tokens: int) -> dict[str, Any]:
-    """Return a tokenizer whose tokens are three special ones and single characters."""
-    special = ["<unk>", "<s>", "</s>"]
-    characters = " .,:;?!'-" + "0123456789" + "abcdefghijklmnopqrstuvwxyz"
-    names = [*special, *characters][:tokens]
-    assert len(names) == tokens
-    flags = ("single_word", "lstrip", "rstrip", "normalized")
-    added = [
-        {"id": i, "content": name, **dict.fromkeys(flags, False), "special": True}
-        for i, name in enumerate(special)
-    ]
-    model = {
-        "type": "BPE",
-        "dropout": None,
-        "unk_token": special[0],
-        "continuing_subword_prefix": None,
-        "end_of_word_suffix": None,
-        "fuse_unk": False,
-        "byte_fallback": False,
-        "vocab": {name: i for i, name in enumerate(names)},
-        "merges": [],
-    }
-    parts = {"normalizer": None, "pre_tokenizer": None, "post_processor": None}
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": added,
-        **parts,
-        "decoder": {"type": "Fuse"},
-        "model": model,
-    }
 
 
 def older(config: dict[str, Any], case: Case) -> dict[str, Any]:

@@ -30,10 +30,11 @@ sys.path.append(str(HERE.parent / "families"))
 import formula  # noqa: E402
 import peers  # noqa: E402
 from cases import CASES, ROUNDS, TARGETS, Case  # noqa: E402
+from characters import tokenizer  # noqa: E402
 from formula import Head  # noqa: E402
 from peers import PEERS, Peer  # noqa: E402
 from readings import VARIANTS, Wrong, wrong_readings  # noqa: E402
-from target import Target, tokenizer  # noqa: E402
+from target import Target  # noqa: E402
 
 # What reference and formula may differ at most, what a wrong reading must change at least,
 # and by how much the best token is ahead of the next: otherwise rounding might choose.

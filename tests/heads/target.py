@@ -2,49 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
 from reference import KeepWide, widen
-
-SPECIAL = ["<unk>", "<s>", "</s>"]
-FIRST = " .,:;?!'-0123456789abcdefghijklmnopqrstuvwxyz"
-CHARACTERS = FIRST + "".join(chr(i) for i in range(33, 127) if chr(i) not in FIRST)
-
-
-def tokenizer(tokens: int) -> dict[str, Any]:
-    """Return a tokenizer of three special tokens and single characters."""
-    names = [*SPECIAL, *CHARACTERS][:tokens]
-    assert len(set(names)) == tokens
-    flags = ("single_word", "lstrip", "rstrip", "normalized")
-    added = [
-        {"id": i, "content": name, **dict.fromkeys(flags, False), "special": True}
-        for i, name in enumerate(SPECIAL)
-    ]
-    model = {
-        "type": "BPE",
-        "dropout": None,
-        "unk_token": SPECIAL[0],
-        "continuing_subword_prefix": None,
-        "end_of_word_suffix": None,
-        "fuse_unk": False,
-        "byte_fallback": False,
-        "vocab": {name: i for i, name in enumerate(names)},
-        "merges": [],
-    }
-    parts = {"normalizer": None, "pre_tokenizer": None, "post_processor": None}
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": added,
-        **parts,
-        "decoder": {"type": "Fuse"},
-        "model": model,
-    }
 
 
 def open_model(folder: Path) -> PreTrainedModel:

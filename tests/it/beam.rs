@@ -10,7 +10,7 @@ use specdec::method::beam::{
     BeamResult, BeamSearch, BeamSettings, EarlyStopping, Hypothesis, NoBeamObserver,
 };
 use specdec::method::decode::{MethodSpec, StopReason, StopRules};
-use specdec::model::{LanguageModel, Role, Toy, Want, Work, evaluate_one, zoo};
+use specdec::model::{LanguageModel, Role, Toy, ToyDrafts, Want, Work, evaluate_one, zoo};
 
 /// The toys of the searches; the last token of each is its end token.
 const TOYS: [&str; 4] = ["mixed", "close", "apart", "gaps"];
@@ -34,7 +34,7 @@ fn plain() -> MethodSpec {
 }
 
 fn search(
-    (target, draft): (&Toy, &Toy),
+    (target, draft): (&Toy, &dyn LanguageModel),
     settings: BeamSettings,
     method: &MethodSpec,
 ) -> BeamResult {
@@ -194,8 +194,11 @@ fn a_draft_changes_no_beam_and_saves_passes() {
     ];
     let mut saved = 0;
     for name in TOYS {
-        let pair = [Role::Target, Role::Draft].map(|role| toy(name, role));
-        let pair = (&pair[0], &pair[1]);
+        // What drafts is a model, a head, or the target's first layers.
+        let target = &toy(name, Role::Target);
+        let kinds = [ToyDrafts::Model, ToyDrafts::Head, ToyDrafts::FirstLayers];
+        let drafts =
+            kinds.map(|kind| zoo::toy(name).unwrap().drafting_with(kind).drafter(name).unwrap());
         for (num_beams, groups) in [(1, 1), (2, 1), (3, 1), (4, 1), (4, 2), (6, 3), (16, 1)] {
             for early_stopping in [EarlyStopping::True, EarlyStopping::False, EarlyStopping::Never]
             {
@@ -207,10 +210,11 @@ fn a_draft_changes_no_beam_and_saves_passes() {
                     early_stopping,
                     length_penalty: 0.8,
                 };
-                let slow = search(pair, settings, &plain());
+                let slow = search((target, &*drafts[0]), settings, &plain());
                 assert_eq!(slow.totals.rows, slow.totals.target_forwards);
-                for method in &drafters {
-                    let fast = search(pair, settings, method);
+                let each = drafts.iter().flat_map(|draft| drafters.iter().map(move |m| (draft, m)));
+                for (draft, method) in each {
+                    let fast = search((target, &**draft), settings, method);
                     let what = format!("{name}, {settings:?}, {}", method.drafter);
                     assert_eq!(bits(&fast.hypotheses), bits(&slow.hypotheses), "{what}");
                     assert_eq!(fast.totals.rows, slow.totals.rows, "{what}");

@@ -20,8 +20,8 @@ use super::{gguf, layout};
 use crate::core::error::Error;
 use crate::engine::decoder::{Described, HeadConfig, MedusaConfig};
 use crate::engine::native::{NativeFirstLayers, NativeHead, NativeMedusa, TargetTables};
-use crate::engine::{Dtype, FirstRow, Source};
-use crate::model::{ChainedHeads, Features, LanguageModel, ModelInfo, ModelInputs, Tap};
+use crate::engine::{Dtype, Engine, FirstRow, Settings, Source};
+use crate::model::{CPU, ChainedHeads, Features, LanguageModel, ModelInfo, ModelInputs, Tap};
 
 /// A format of heads.
 struct Format {
@@ -85,6 +85,15 @@ pub(crate) fn load(
             source.path
         )));
     };
+    let Settings { engine, device, .. } = &source.settings;
+    if engine.is_some_and(|engine| engine != Engine::Native)
+        || device.as_deref().is_some_and(|device| device != CPU)
+    {
+        return Err(Error::setting(format!(
+            "head {}: heads run with engine = native, on the CPU: leave out engine and device",
+            source.path
+        )));
+    }
     let own = source.path.strip_prefix(OF_TARGET);
     if let Some(layers) = own.and_then(|own| own.strip_prefix(EXIT)) {
         return first_layers(source, layers, target.info(), *tables);
@@ -262,11 +271,7 @@ impl Loading<'_> {
 /// What a user should know about a head; `own` says whether it has an embedding and a head of its
 /// own.
 fn note(format: &str, features: &Features, own: (bool, bool)) -> String {
-    let taps = features.taps.iter().map(|tap| match tap {
-        Tap::After(layers) => format!("after {layers} layers"),
-        Tap::Normed => "after the last norm".to_owned(),
-    });
-    let taps = taps.collect::<Vec<_>>().join(", ");
+    let taps = features.taps.iter().map(Tap::to_string).collect::<Vec<_>>().join(", ");
     let shared = match own {
         (true, true) => String::new(),
         (false, true) => "; shares the target's embedding".to_owned(),

@@ -1,8 +1,7 @@
 //! `specdec models --find-taps`: which hidden states of its target a head was trained with.
 //!
-//! Files count layers in two ways, and programs read them differently. The overlap of q and p shows
-//! which reading is right: with the states of a layer too early or too late, it falls from the first
-//! position on; with the other feedback, from the second.
+//! Files count layers in two ways, and programs read them differently. The reading that a head was
+//! trained with has the largest overlap of q and p.
 
 use std::path::Path;
 

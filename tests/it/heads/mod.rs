@@ -5,6 +5,8 @@ mod gguf;
 #[cfg(feature = "engine")]
 mod gguf_files;
 mod history;
+#[cfg(feature = "harness")]
+mod named;
 #[cfg(feature = "engine")]
 mod native;
 #[cfg(feature = "engine")]

@@ -32,7 +32,7 @@ fn heads(pair: &ToyPair) -> [Box<dyn LanguageModel>; 2] {
     kinds.map(|kind| pair.clone().drafting_with(kind).drafter("toy").unwrap())
 }
 
-fn drafted(
+pub(super) fn drafted(
     [target, draft]: [&dyn LanguageModel; 2],
     spec: &MethodSpec,
     prompt: &[Token],
