@@ -55,6 +55,17 @@ impl Session {
         }
     }
 
+    /// Whether it holds the first `tokens` tokens of a text, with the rows of accepted drafts.
+    ///
+    /// # Errors
+    /// If the engine fails to move a row.
+    pub(crate) fn reaches(&mut self, text: &[Token], tokens: usize) -> Result<bool, Error> {
+        if !self.context.starts_with(&text[..tokens]) {
+            self.rewind(text)?;
+        }
+        Ok(self.context.starts_with(&text[..tokens]))
+    }
+
     /// The hidden states of the tokens `range` of a text, row by row, the states of each in the
     /// order of `taps`.
     ///
@@ -66,10 +77,7 @@ impl Session {
         range: Range<usize>,
         taps: &[Tap],
     ) -> Result<Vec<f32>, Error> {
-        if !self.context.starts_with(&text[..range.end]) {
-            self.rewind(text)?;
-        }
-        let held = self.context.starts_with(&text[..range.end]);
+        let held = self.reaches(text, range.end)?;
         let mut states = Vec::new();
         for slot in range {
             if !(held && self.kept.states(slot, taps, &mut states)) {

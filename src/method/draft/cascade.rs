@@ -72,7 +72,7 @@ impl<'a> Drafter<'a> for Cascade<'a> {
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
         Box::pin(async move {
-            self.reader.limit(round);
+            self.reader.limit(round)?;
             let mut draft = Draft::empty(round.vocab);
             let mut parent: Option<NodeId> = None;
             while round.go_deeper(&draft) {

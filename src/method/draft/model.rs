@@ -44,7 +44,7 @@ impl<'a> Drafter<'a> for ModelDrafter<'a> {
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
         Box::pin(async move {
-            self.0.limit(round);
+            self.0.limit(round)?;
             let mut draft = Draft::empty(round.vocab);
             let mut parent = None;
             while round.go_deeper(&draft) {

@@ -106,7 +106,7 @@ impl<'a> Drafter<'a> for ModelTree<'a> {
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
         Box::pin(async move {
-            self.reader.limit(round);
+            self.reader.limit(round)?;
             let mut draft = Draft::empty(round.vocab);
             let mut level = vec![None];
             for &children in &self.tree {

@@ -94,14 +94,16 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Limits the depth of a draft to what the model's context has room for. A context without rows
-    /// is not drafted after.
-    pub(super) fn limit(&self, round: &mut Round<'a, '_>) {
+    /// Limits the depth of a draft to what the model's context has room for. Nothing is drafted after
+    /// a context without rows, or where the target lacks what the first one reads.
+    pub(super) fn limit(&self, round: &mut Round<'a, '_>) -> Result<(), Error> {
         let rows = round.context.len().saturating_sub(self.predictor.skipped());
         let room = (self.info().context_length + 1).saturating_sub(rows);
         round.full = room == 0 && round.limit > 0;
         let deepest = self.predictor.deepest().unwrap_or(usize::MAX);
-        round.limit = if rows == 0 { 0 } else { round.limit.min(room).min(deepest) };
+        let drafts = rows > 0 && self.predictor.is_ready(round.desk)?;
+        round.limit = if drafts { round.limit.min(room).min(deepest) } else { 0 };
+        Ok(())
     }
 
     /// The model's predictions at these rows, from one pass, to which the draft is lent.

@@ -56,7 +56,7 @@ impl<'a> Drafter<'a> for TreeConfidence<'a> {
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
         Box::pin(async move {
-            self.reader.limit(round);
+            self.reader.limit(round)?;
             let mut grown = Draft::empty(round.vocab);
             let mut values = Vec::new();
             let mut level: Vec<Option<NodeId>> = vec![None];

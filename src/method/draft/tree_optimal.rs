@@ -148,7 +148,7 @@ impl<'a> Drafter<'a> for TreeOptimal<'a> {
 
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
         Box::pin(async move {
-            self.reader.limit(round);
+            self.reader.limit(round)?;
             let mut draft = Draft::empty(round.vocab);
             let tree = self.learned.tree(self.most, round.limit);
             // The draft node of each planned node.

@@ -14,7 +14,7 @@ use super::history::histories;
 use super::parity::{folder, text};
 use super::toys::drafted;
 use crate::asking::spec;
-use crate::cli_support::{refuses, specdec, stdout};
+use crate::cli_support::{refuses, specdec};
 use crate::fixtures::seeded;
 
 /// The embedded draft as a tap draft, whose features are multiplied by `fc(number of the weight)`.
@@ -81,6 +81,10 @@ fn lab() -> tempfile::TempDir {
         entry("wrong", "eagle3_plain", "engine = \"candle\""),
     ];
     fs::write(dir.path().join("configs/models.toml"), models.concat()).unwrap();
+    // Short ones, since the targets have 128 positions.
+    let prompts =
+        ["abc cab", "the inn"].map(|text| json!({"id": text, "prompt": text}).to_string());
+    fs::write(dir.path().join("short.jsonl"), prompts.join("\n")).unwrap();
     dir
 }
 
@@ -132,7 +136,7 @@ fn settings_of_heads_are_read_from_the_catalog() {
 /// Catches: readings that differ in nothing, or an overlap of another position.
 #[test]
 fn taps_are_found_by_their_overlap() {
-    let args = ["models", "--find-taps", "plain", "--target", "big", "--limit", "2"];
+    let args = ["models", "--find-taps", "plain", "--target", "big", "--prompts", "short.jsonl"];
     let found = ran(lab().path(), &args);
     let rows = found.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
     let rows = rows.map(|line| line.split_whitespace().collect::<Vec<_>>()).collect::<Vec<_>>();
@@ -148,14 +152,13 @@ fn taps_are_found_by_their_overlap() {
 /// q of a head depends on where its draft begins: a tape has the drafts from every token on.
 #[test]
 fn a_tape_is_scored_with_a_head() {
-    let dir = tempfile::tempdir().unwrap();
-    let tape = text(&dir.path().join("tape.jsonl"));
-    let target = text(&folder("llama"));
-    let common = ["--target", &target];
-    stdout(&[&["tape", "record", "--out", &tape, "--limit", "1", "-n", "6"], &common[..]].concat());
-    let head = text(&folder("eagle3_plain"));
-    stdout(&[&["tape", "score", &tape, "--draft", &head, "--most", "2"], &common[..]].concat());
-    let lines = fs::read_to_string(&tape).unwrap();
-    let starts = lines.lines().find(|line| line.contains("\"starts\"")).unwrap();
-    assert_eq!(starts.matches("\"n\":").count(), 6, "{starts}");
+    let dir = lab();
+    let on = |args: &[&str]| ran(dir.path(), &[args, &["--target", "big"]].concat());
+    on(&["tape", "record", "--out", "tape.jsonl", "--prompts", "short.jsonl", "-n", "6"]);
+    on(&["tape", "score", "tape.jsonl", "--draft", "plain", "--most", "2"]);
+    let lines = fs::read_to_string(dir.path().join("tape.jsonl")).unwrap();
+    let starts = lines.lines().filter(|line| line.contains("\"starts\"")).collect::<Vec<_>>();
+    assert_eq!(starts.len(), 2);
+    // One for each token, unless the text ended before.
+    assert!(starts.iter().all(|line| (2..=6).contains(&line.matches("\"n\":").count())), "{lines}");
 }

@@ -41,6 +41,10 @@ impl<'a> Predictor<'a> for Head<'a> {
         self.features.deepest
     }
 
+    fn is_ready(&self, desk: &PassDesk<'a, '_>) -> Result<bool, Error> {
+        desk.target()?.reaches(desk.context(), desk.context().len() - 1)
+    }
+
     /// Hands the features of tokens to the head that it has no row of, and at least that of the
     /// last one: a pass computes it in any case.
     fn prepare(&mut self, desk: &PassDesk<'a, '_>, tokens: usize) -> Result<(), Error> {

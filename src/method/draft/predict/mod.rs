@@ -37,6 +37,16 @@ pub(super) trait Predictor<'a>: fmt::Debug {
         None
     }
 
+    /// Whether the target holds what the first row after the desk's context reads. A beam may have
+    /// tokens that its sequence has not computed yet.
+    ///
+    /// # Errors
+    /// If the target's sequence fails.
+    fn is_ready(&self, desk: &PassDesk<'a, '_>) -> Result<bool, Error> {
+        let _ = desk;
+        Ok(true)
+    }
+
     /// Called before a pass over the first `tokens` tokens of the desk's context.
     ///
     /// # Errors
