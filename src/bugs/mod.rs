@@ -1,10 +1,11 @@
 //! The known bugs of speculative decoders: one table for everything that plants, finds or names a
 //! bug.
 //!
-//! A [`Bug`] has a name, a sentence and a source, and up to three forms. Its *mutant* is a method
+//! A [`Bug`] has a name, a sentence and a source, and up to four forms. Its *mutant* is a method
 //! that `certify` must refute, and that `serve --mutant` and `audit --planted` run. Its *verifier*
 //! is wrong on chains, and `certify --external` compares other programs with it. Its
-//! *distribution* is that of its tokens, on which audits bet. A form is here or nowhere, so every
+//! *distribution* is that of its tokens, on which audits bet. A wrong *head* drafts worse, which only
+//! acceptance shows. A form is here or nowhere, so every
 //! place has the same name for a bug. `docs/bugs.md` lists them and shows how to add one.
 
 mod blocks;
@@ -12,6 +13,7 @@ mod chains;
 mod chances;
 mod distribution;
 mod drafters;
+mod heads;
 pub(crate) mod masses;
 mod models;
 mod mutant;
@@ -32,6 +34,7 @@ pub(crate) use mutant::{PROMPT, WrapChance, straight};
 use self::mutant::{CASE, RIGHT, RIGHT_RACE};
 use crate::core::registry::UnknownName;
 use crate::method::verify::Verifier;
+use crate::model::HeadFault;
 
 /// A known bug.
 #[derive(Debug, Clone, Copy)]
@@ -50,6 +53,8 @@ pub struct Bug {
     pub verifier: Option<&'static dyn Verifier>,
     /// The distribution of a token; `None` if its inputs are unknown or do not differ.
     pub distribution: Option<fn(&PositionMasses) -> Option<BugDistribution>>,
+    /// The mistake of a head, which leaves the output exact.
+    pub head: Option<HeadFault>,
 }
 
 /// A bug without a form.
@@ -61,6 +66,7 @@ const BUG: Bug = Bug {
     mutant: None,
     verifier: None,
     distribution: None,
+    head: None,
 };
 
 /// All bugs. Their order is that of the certificate.
@@ -74,6 +80,7 @@ const GROUPS: &[&[Bug]] = &[
     noise::BUGS,
     vocabularies::BUGS,
     chains::BUGS,
+    heads::BUGS,
 ];
 
 /// Production code in place of mutants.

@@ -7,7 +7,7 @@ use super::blocks::TensorKind;
 pub(crate) use crate::core::lanes::BLOCK;
 use crate::core::lanes::IsaKind;
 use crate::core::registry::named;
-use crate::model::{CacheDtype, Role};
+use crate::model::{CacheDtype, HeadFault, Role};
 
 /// Which code computes the logits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -84,6 +84,9 @@ pub struct HeadSettings {
     pub taps: Option<TapSetting>,
     /// What it makes of the first row.
     pub first_row: Option<FirstRow>,
+    /// A mistake, for studies of what finds it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub fault: Option<HeadFault>,
 }
 
 /// What a head makes of the first row, where programs differ.
@@ -170,6 +173,7 @@ impl HeadSettings {
             feedback: self.feedback.or(other.feedback),
             taps: self.taps.or(other.taps),
             first_row: self.first_row.or(other.first_row),
+            fault: self.fault.or(other.fault),
         }
     }
 }

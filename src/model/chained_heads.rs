@@ -22,8 +22,7 @@ use crate::core::tree::{Draft, Row};
 pub(crate) struct ChainedHeads {
     heads: Vec<Box<dyn LanguageModel>>,
     info: ModelInfo,
-    /// Numbers in a feature of the first one.
-    width: usize,
+    features: Features,
 }
 
 impl ChainedHeads {
@@ -36,10 +35,10 @@ impl ChainedHeads {
         let Some(info @ ModelInfo { inputs: ModelInputs::Features(own), .. }) = &first else {
             return Err(Error::engine("a chain begins with a head"));
         };
-        let (width, deepest) = (own.width, Some(heads.len()));
+        let features = Features { deepest: Some(heads.len()), ..own.clone() };
         let parameters = heads.iter().map(|head| head.info().parameters).sum();
-        let inputs = ModelInputs::Features(Features { deepest, ..own.clone() });
-        Ok(Self { info: ModelInfo { inputs, parameters, ..info.clone() }, heads, width })
+        let inputs = ModelInputs::Features(features.clone());
+        Ok(Self { info: ModelInfo { inputs, parameters, ..info.clone() }, heads, features })
     }
 
     /// The row after a node, or after the context: that of the head for its depth.
@@ -116,7 +115,7 @@ impl LanguageModel for ChainedHeads {
         let sessions = self.heads.iter().map(|head| head.session());
         let cache = ChainCache { sessions: sessions.collect::<Result<_, _>>()? };
         let positions = self.info.context_length;
-        Ok(Session::new(Box::new(cache), usize::MAX, positions).of_head(self.width, 0))
+        Ok(Session::new(Box::new(cache), usize::MAX, positions).of_head(&self.features, 0))
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {

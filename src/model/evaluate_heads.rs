@@ -105,6 +105,7 @@ impl Part {
             }
             step.feed.push(feed.clone());
         }
+        session.spoil(&mut step, level);
         Ok(step)
     }
 }

@@ -11,6 +11,7 @@ mod early;
 mod early_rows;
 mod evaluate;
 mod evaluate_heads;
+mod head_fault;
 mod kv_cache;
 #[cfg(feature = "harness")]
 mod prefilled;
@@ -36,6 +37,7 @@ pub use date::ChatDate;
 pub use early_rows::Part;
 pub use evaluate::Computed;
 pub use evaluate_heads::HeadStep;
+pub use head_fault::HeadFault;
 pub use kv_cache::KvCache;
 #[cfg(feature = "engine")]
 pub(crate) use kv_cache::NoRows;

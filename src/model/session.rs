@@ -39,9 +39,9 @@ pub struct Session {
 /// What slot `context.len() + i` holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cached {
-    token: Token,
-    parent: Option<NodeId>,
-    filled: bool,
+    pub(super) token: Token,
+    pub(super) parent: Option<NodeId>,
+    pub(super) filled: bool,
 }
 
 impl Session {
@@ -281,7 +281,7 @@ impl Session {
         // Follow the new context down the cached tree as far as possible. What a head computed of
         // drafted tokens came from states of its own.
         let mut last = None;
-        let reusable = if self.supplied.is_none() { context } else { &[] };
+        let reusable = if self.keeps_drafted_rows() { context } else { &[] };
         while let Some(&token) = reusable.get(self.context.len()) {
             let Some(id) = child(&tree, last, token, 0) else { break };
             self.move_row(old + id, self.context.len())?;
@@ -344,7 +344,12 @@ impl Session {
     }
 }
 
-fn child(tree: &[Cached], parent: Option<NodeId>, token: Token, from: NodeId) -> Option<NodeId> {
+pub(super) fn child(
+    tree: &[Cached],
+    parent: Option<NodeId>,
+    token: Token,
+    from: NodeId,
+) -> Option<NodeId> {
     (from..tree.len())
         .find(|&id| tree[id].filled && tree[id].parent == parent && tree[id].token == token)
 }

@@ -4,23 +4,28 @@
 use std::ops::Range;
 
 use super::early_rows::EarlyRows;
-use super::taps::{KeptStates, StateRows, Supplied, check};
-use super::{Feed, ModelInfo, Session, Tap};
+use super::taps::{KeptStates, Supplied, check};
+use super::{Features, Feed, HeadFault, ModelInfo, Session, Tap};
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 
 impl Session {
-    /// The same sequence for a head, whose rows of committed tokens read features of `width`
-    /// numbers, and whose rows of drafted tokens continue from `state` numbers of the row before.
+    /// The same sequence for a head, whose rows of committed tokens read these features, and whose
+    /// rows of drafted tokens continue from `state` numbers of the row before.
     ///
     /// A row of a drafted token is never kept once the token is accepted: it is computed again,
     /// with the target's feature.
     #[must_use]
-    pub fn of_head(mut self, width: usize, state: usize) -> Self {
-        let rows = StateRows::of_width(width);
+    pub fn of_head(mut self, features: &Features, state: usize) -> Self {
         self.kept = KeptStates::of_head(state);
-        self.supplied = Some(Supplied { first: 0, rows });
+        self.supplied = Some(Supplied::of(features));
         self
+    }
+
+    /// Whether rows of drafted tokens stay when these are accepted.
+    pub(super) fn keeps_drafted_rows(&self) -> bool {
+        let head = self.supplied.as_ref();
+        head.is_none_or(|head| head.fault == Some(HeadFault::DraftRowsKept))
     }
 
     /// Keeps these hidden states of every token, and no others. If it holds tokens without them,

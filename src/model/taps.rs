@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::head_fault::{HeadFault, RejectedRows};
 use crate::core::error::Error;
 
 /// A place in a decoder at which the hidden state of a token is read.
@@ -65,7 +66,7 @@ impl ModelInputs {
 }
 
 /// The features of a head: hidden states of its target.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Features {
     /// The states of a token, side by side.
     pub taps: Vec<Tap>,
@@ -76,6 +77,8 @@ pub struct Features {
     pub first_row: bool,
     /// The deepest draft, if there is one.
     pub deepest: Option<usize>,
+    /// A mistake, for studies of what finds it.
+    pub fault: Option<HeadFault>,
 }
 
 /// Rows of numbers by slot, all of one width.
@@ -220,4 +223,14 @@ pub(super) fn check(
 pub(super) struct Supplied {
     pub(super) first: usize,
     pub(super) rows: StateRows,
+    pub(super) fault: Option<HeadFault>,
+    pub(super) rejected: RejectedRows,
+}
+
+impl Supplied {
+    /// None yet.
+    pub(super) fn of(features: &Features) -> Self {
+        let rows = StateRows::of_width(features.width);
+        Self { rows, fault: features.fault, ..Self::default() }
+    }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::head_fault::HeadFault;
 use super::toy_states::{LAYERS, WIDTH, state};
 use super::{
     CacheDtype, Codec, Computed, Evaluation, Feed, HiddenStates, KvCache, LanguageModel, Letters,
@@ -65,6 +66,8 @@ pub enum ToyDrafts {
     Model,
     /// A head, which reads hidden states of the target.
     Head,
+    /// The same with a mistake.
+    WrongHead(HeadFault),
     /// The target's first layers.
     FirstLayers,
 }

@@ -9,10 +9,10 @@
 use std::any::Any;
 
 use super::toy::{CONTEXT_LENGTH, Toy};
-use super::toy_states::{OWN, WIDTH, extended, state};
+use super::toy_states::{LAYERS, OWN, WIDTH, extended, state};
 use super::{
-    Computed, Evaluation, Features, Feed, HeadStep, KvCache, LanguageModel, ModelInfo, ModelInputs,
-    Session, Tap, ToyDrafts, ToyPair, Work,
+    Computed, Evaluation, Features, Feed, HeadFault, HeadStep, KvCache, LanguageModel, ModelInfo,
+    ModelInputs, Session, Tap, ToyDrafts, ToyPair, Work,
 };
 use crate::core::distribution::Token;
 use crate::core::error::Error;
@@ -30,7 +30,8 @@ impl ToyPair {
         let draft = self.draft(name)?;
         Ok(match self.drafts {
             ToyDrafts::Model => Box::new(draft),
-            ToyDrafts::Head => Box::new(ToyHead::new(draft)),
+            ToyDrafts::Head => Box::new(ToyHead::new(draft, None)?),
+            ToyDrafts::WrongHead(fault) => Box::new(ToyHead::new(draft, Some(fault))?),
             ToyDrafts::FirstLayers => Box::new(ToyFirstLayers::new(draft)),
         })
     }
@@ -76,16 +77,22 @@ pub(super) struct ToyHead {
     /// The draft model of the pair.
     draft: Toy,
     info: ModelInfo,
+    features: Features,
 }
 
 impl ToyHead {
     /// A head with the distributions of `draft`.
-    pub(super) fn new(draft: Toy) -> Self {
-        let width = TAPS.len() * WIDTH;
-        let features = Features { taps: TAPS.to_vec(), width, first_row: false, deepest: None };
-        let inputs = ModelInputs::Features(features);
+    ///
+    /// # Errors
+    /// If it cannot have the fault.
+    pub(super) fn new(draft: Toy, fault: Option<HeadFault>) -> Result<Self, Error> {
+        let (taps, width) = (TAPS.to_vec(), TAPS.len() * WIDTH);
+        let right = Features { taps, width, ..Features::default() };
+        let faulty = fault.map(|fault| right.clone().with_fault(fault, LAYERS)).transpose()?;
+        let features = faulty.unwrap_or(right);
+        let inputs = ModelInputs::Features(features.clone());
         let info = ModelInfo { inputs, hidden: None, ..draft.info().clone() };
-        Self { draft, info }
+        Ok(Self { draft, info, features })
     }
 
     fn run(
@@ -123,11 +130,14 @@ impl ToyHead {
 fn text_of(rows: &[Row]) -> Option<Vec<Token>> {
     let mut text = vec![rows.first()?.before];
     let mut code = extended(1, text[0]);
+    let mut drafted = false;
     for (position, row) in rows.iter().enumerate() {
         let right = row.right && row.position == position && row.before == text[position];
-        if !right || row.code != code {
+        // Rows of drafted tokens come last: a kept one would be in front of a committed one.
+        if !right || row.code != code || drafted && !row.drafted {
             return None;
         }
+        drafted = row.drafted;
         text.push(row.token);
         code = extended(code, row.token);
     }
@@ -143,6 +153,8 @@ struct Row {
     code: u32,
     /// Whether the input is of the right kind, and its parts are of one token.
     right: bool,
+    /// Whether the input is a state of the head.
+    drafted: bool,
 }
 
 impl Row {
@@ -162,7 +174,7 @@ impl Row {
         let [_, position, before, code] = [state[0], state[1], state[2], state[3]];
         let right = right && feed.position == position as usize;
         let (before, position, code) = (before as Token, position as usize, code as u32);
-        Self { token: feed.token, before, position, code, right }
+        Self { token: feed.token, before, position, code, right, drafted: state[0] == OWN }
     }
 
     /// What the rows of drafted tokens after it continue from.
@@ -180,7 +192,7 @@ impl LanguageModel for ToyHead {
     fn session(&self) -> Result<Session, Error> {
         let slots = CONTEXT_LENGTH + MAX_NODES;
         let session = Session::new(Box::new(ToyHeadCache::default()), slots, CONTEXT_LENGTH);
-        Ok(session.of_head(TAPS.len() * WIDTH, WIDTH))
+        Ok(session.of_head(&self.features, WIDTH))
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {

@@ -148,6 +148,7 @@ fn every_place_has_the_names_of_the_table() {
             bug.mutant.map(|_| method),
             bug.verifier.map(|_| "verifier"),
             bug.distribution.map(|_| "distribution"),
+            bug.head.map(|_| "head"),
         ];
         all.into_iter().flatten().collect::<Vec<_>>().join(", ")
     };

@@ -26,6 +26,7 @@ use crate::engine::{
     Dtype, Engine, Feedback, FirstRow, HeadSettings, Settings, Source, TapSetting,
 };
 use crate::io::input;
+use crate::model::HeadFault;
 
 /// The folders in which names are looked up, one after the other.
 #[derive(Debug, Clone)]
@@ -51,6 +52,7 @@ struct CatalogEntry {
     feedback: Option<Feedback>,
     taps: Option<TapSetting>,
     first_row: Option<FirstRow>,
+    fault: Option<HeadFault>,
 }
 
 impl CatalogEntry {
@@ -66,6 +68,7 @@ impl CatalogEntry {
                 feedback: self.feedback,
                 taps: self.taps.clone(),
                 first_row: self.first_row,
+                fault: self.fault,
             },
             ..Settings::default()
         };

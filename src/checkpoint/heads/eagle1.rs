@@ -25,8 +25,7 @@ fn shape(files: &HeadFiles<'_>) -> Result<Vec<HeadShape>, Error> {
         features: Features {
             taps: vec![Tap::Normed],
             width: files.hidden.width,
-            first_row: false,
-            deepest: None,
+            ..Features::default()
         },
         input: HeadInput::Joined {
             bias: files.weights.has("fc.bias"),

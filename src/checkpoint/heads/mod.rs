@@ -3,6 +3,7 @@
 
 mod eagle1;
 mod eagle3;
+mod faults;
 mod files;
 #[cfg(feature = "harness")]
 mod known;
@@ -148,6 +149,9 @@ fn shape_of(files: &HeadFiles<'_>) -> Result<Shape, Error> {
             Some(FirstRow::ZeroEmbedding) => config.zero_first = true,
         }
     }
+    if let Some(fault) = files.settings.fault {
+        faults::spoil(fault, files.hidden.layers, &mut shapes)?;
+    }
     Ok(Shape::Layers(format.name, shapes))
 }
 
@@ -238,12 +242,16 @@ impl Loading<'_> {
         let (vocab, dtype) = (self.target.vocab, self.dtype());
         let all = config.tensors(vocab);
         let tensors = self.tensors(names, &all)?;
-        let features = Features {
+        let mut features = Features {
             taps: vec![Tap::Normed],
             width: config.width,
-            first_row: false,
             deepest: Some(config.heads),
+            ..Features::default()
         };
+        if let Some(fault) = self.source.settings.head.fault {
+            let layers = self.target.hidden.map_or(0, |hidden| hidden.layers);
+            faults::spoil_medusa(fault, layers, &mut features)?;
+        }
         let info = ModelInfo {
             bytes_per_token: config.matrix_bytes(vocab, dtype, &tensors),
             note: Some(note(medusa::NAME, &features, (true, config.own_heads))),
@@ -272,11 +280,13 @@ impl Loading<'_> {
 /// own.
 fn note(format: &str, features: &Features, own: (bool, bool)) -> String {
     let taps = features.taps.iter().map(Tap::to_string).collect::<Vec<_>>().join(", ");
+    let fault = features.fault.map(|fault| format!("; with the fault {}", fault.name()));
+    let fault = fault.unwrap_or_default();
     let shared = match own {
         (true, true) => String::new(),
         (false, true) => "; shares the target's embedding".to_owned(),
         (true, false) => "; shares the target's head".to_owned(),
         (false, false) => "; shares the target's embedding and head".to_owned(),
     };
-    format!("{format} head: reads the target's states {taps}{shared}")
+    format!("{format} head: reads the target's states {taps}{shared}{fault}")
 }

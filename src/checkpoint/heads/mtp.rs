@@ -114,8 +114,7 @@ fn layer(files: &HeadFiles<'_>, layout: &Layout, before: usize) -> Result<HeadSh
         features: Features {
             taps: vec![Tap::Normed],
             width: files.hidden.width,
-            first_row: false,
-            deepest: None,
+            ..Features::default()
         },
         input: HeadInput::Joined { bias: false, normed: true, state_first: layout.state_first },
         own_embedding: has(&embedding),

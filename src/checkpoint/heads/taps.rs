@@ -34,8 +34,7 @@ pub(super) fn features(files: &HeadFiles<'_>) -> Result<Features, Error> {
         )));
     }
     let taps = written.into_iter().map(Tap::After).collect::<Vec<_>>();
-    let first_row = false;
-    Ok(Features { width: taps.len() * files.hidden.width, taps, first_row, deepest: None })
+    Ok(Features { width: taps.len() * files.hidden.width, taps, ..Features::default() })
 }
 
 fn numbers(keys: &ConfigKeys<'_>) -> Result<Option<Vec<usize>>, Error> {

@@ -7,7 +7,7 @@ use super::tensors::{Described, Tensors, weight};
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::engine::{Dtype, Feedback};
-use crate::model::Features;
+use crate::model::{Features, HeadFault};
 
 /// The shape of a head, and what it computes.
 #[derive(Debug, Clone, PartialEq)]
@@ -134,6 +134,7 @@ impl HeadConfig {
             HeadInput::Joined { normed, .. } => normed,
             HeadInput::Added { .. } => false,
         };
+        let normed = normed && self.features.fault != Some(HeadFault::InputNormsMissing);
         let norm = |name| (weight(name), vec![self.decoder.hidden]);
         normed.then(|| [EMBEDDING_NORM, STATE_NORM].map(norm))
     }

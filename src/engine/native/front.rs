@@ -20,6 +20,8 @@ pub(super) struct Joint<'a> {
     pub fuse: Option<(&'a Linear, &'a [Vec<f32>])>,
     /// The product that joins embedding and state.
     pub join: Option<&'a Linear>,
+    /// Whether the state comes before the embedding.
+    pub state_first: bool,
     /// The norms of embedding and state.
     pub norms: Option<&'a [Vec<f32>; 2]>,
 }
@@ -30,7 +32,7 @@ pub(super) enum FrontKind {
     /// The first attention reads both; what goes past it is the state, normalised or not.
     SideBySide { normed_residual: bool },
     /// The product joins both.
-    Joined { state_first: bool },
+    Joined,
     /// The sum.
     Added,
 }

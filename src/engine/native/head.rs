@@ -20,7 +20,8 @@ use crate::engine::decoder::{Config, HeadConfig, HeadInput, Tensors, masked};
 use crate::engine::pool::Pool;
 use crate::engine::{Dtype, Feedback};
 use crate::model::{
-    Computed, Evaluation, HeadStep, LanguageModel, ModelInfo, ModelInputs, Session, Tap, Work,
+    Computed, Evaluation, HeadFault, HeadStep, LanguageModel, ModelInfo, ModelInputs, Session, Tap,
+    Work,
 };
 
 /// A head on a target of this engine, with whose tables it may compute.
@@ -88,8 +89,12 @@ impl NativeHead {
             HeadInput::SideBySide { normed_residual, .. } => {
                 FrontKind::SideBySide { normed_residual }
             }
-            HeadInput::Joined { state_first, .. } => FrontKind::Joined { state_first },
+            HeadInput::Joined { .. } => FrontKind::Joined,
             HeadInput::Added { .. } => FrontKind::Added,
+        };
+        let state_first = match self.config.input {
+            HeadInput::Joined { state_first, .. } => state_first,
+            _ => self.config.features.fault == Some(HeadFault::InputsSwapped),
         };
         let fuse = weights.fc.as_ref().filter(|_| level == 0);
         Network {
@@ -103,6 +108,7 @@ impl NativeHead {
             vocab: self.config.rows(self.info.vocab),
             front: Some(Front::Joint(Joint {
                 kind,
+                state_first,
                 fuse: fuse.map(|fc| (fc, &weights.fused_norms[..])),
                 join: weights.join.as_ref(),
                 norms: weights.input_norms.as_ref(),
@@ -220,7 +226,7 @@ impl LanguageModel for NativeHead {
         let cache = NativeCache::new(decoder.layers.len(), heads, self.info.cache_dtype);
         let positions = decoder.positions;
         let session = Session::new(Box::new(cache), positions + MAX_NODES, positions);
-        Ok(session.of_head(self.config.features.width, self.state_width()))
+        Ok(session.of_head(&self.config.features, self.state_width()))
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {

@@ -44,12 +44,11 @@ impl Hand<'_, '_> {
                 (both, space.x.write(place.clone()), space.states.read(place))
             };
             let (first, second) = both.split_at_mut(width);
-            let (embedding, second) = match front.kind {
-                FrontKind::Joined { state_first: true } => {
-                    second.copy_from_slice(first);
-                    (second, first)
-                }
-                _ => (first, second),
+            let (embedding, second) = if front.state_first {
+                second.copy_from_slice(first);
+                (second, first)
+            } else {
+                (first, second)
             };
             second.copy_from_slice(state);
             if let Some([first, other]) = front.norms {
@@ -59,7 +58,7 @@ impl Hand<'_, '_> {
             match front.kind {
                 FrontKind::SideBySide { normed_residual: true } => x.copy_from_slice(second),
                 FrontKind::SideBySide { normed_residual: false } => x.copy_from_slice(state),
-                FrontKind::Joined { .. } => {}
+                FrontKind::Joined => {}
                 FrontKind::Added => {
                     for ((x, embedding), state) in x.iter_mut().zip(embedding).zip(state) {
                         *x = *embedding + state;

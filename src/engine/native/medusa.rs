@@ -21,7 +21,7 @@ use crate::engine::Dtype;
 use crate::engine::decoder::{Config, MedusaConfig, Tensors, masked};
 use crate::engine::pool::Pool;
 use crate::model::{
-    Computed, Evaluation, HeadStep, LanguageModel, ModelInfo, NoRows, Session, Work,
+    Computed, Evaluation, HeadStep, LanguageModel, ModelInfo, ModelInputs, NoRows, Session, Work,
 };
 
 /// Medusa heads.
@@ -127,7 +127,10 @@ impl LanguageModel for NativeMedusa {
     fn session(&self) -> Result<Session, Error> {
         let (positions, width) = (self.info.context_length, self.config.width);
         let session = Session::new(Box::new(NoRows), positions + MAX_NODES, positions);
-        Ok(session.of_head(width, width))
+        match &self.info.inputs {
+            ModelInputs::Features(features) => Ok(session.of_head(features, width)),
+            _ => Err(Error::engine("Medusa heads read features")),
+        }
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {

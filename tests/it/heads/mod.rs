@@ -12,3 +12,4 @@ mod native;
 #[cfg(feature = "engine")]
 mod parity;
 mod toys;
+mod wrong;

@@ -139,7 +139,7 @@ pub(super) fn expected(case: &str) -> Expected {
 }
 
 /// The head of a case, which may be in its target's folder.
-fn source(case: &str, head: HeadSettings) -> Source {
+pub(super) fn source(case: &str, head: HeadSettings) -> Source {
     let own = expected(case).target == ".";
     Source::from(if own { "target:mtp".to_owned() } else { text(&folder(case)) })
         .with(Settings { head, ..Settings::default() })
@@ -179,13 +179,13 @@ pub(super) fn pair_of(case: &str) -> Pair {
 }
 
 /// The settings with which a case was trained, as far as its files do not say.
-fn trained(case: &str) -> HeadSettings {
+pub(super) fn trained(case: &str) -> HeadSettings {
     // Its key has another meaning in engines.
     let feedback = (case == "eagle3_specforge").then_some(Feedback::Plain);
     HeadSettings { feedback, ..HeadSettings::default() }
 }
 
-fn target_of(case: &str, target: &str) -> PathBuf {
+pub(super) fn target_of(case: &str, target: &str) -> PathBuf {
     folder(if target == "." { case } else { target })
 }
 

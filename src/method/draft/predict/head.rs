@@ -6,11 +6,12 @@
 //! with the target's, once the tokens are accepted ([`Session::of_head`]).
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 use super::{PassDesk, Predictor};
 use crate::core::error::Error;
-use crate::model::{Features, LanguageModel, Session, Tap};
+use crate::model::{Features, HeadFault, LanguageModel, Session, Tap};
 
 /// A head with its sequence.
 #[derive(Debug)]
@@ -53,6 +54,9 @@ impl<'a> Predictor<'a> for Head<'a> {
             return Ok(());
         };
         let mut session = self.session.borrow_mut();
+        if self.features.fault == Some(HeadFault::RejectedRowsKept) {
+            session.keep_rejected(own);
+        }
         let first = session.holds(own).min(own.len() - 1);
         // The feature of row i is that of the token before it, of which a text's first one has none.
         let (from, to) = (first + skipped, own.len() + skipped);
@@ -60,6 +64,9 @@ impl<'a> Predictor<'a> for Head<'a> {
         let mut features = vec![0.0; zeros];
         let read = from.saturating_sub(1)..to - 1;
         features.extend(desk.target()?.states(text, read, &self.features.taps)?);
+        if let Some(fault) = self.features.fault {
+            self.spoil(fault, desk, (from..to, &mut features))?;
+        }
         session.supply(first, &features);
         Ok(())
     }
@@ -67,5 +74,27 @@ impl<'a> Predictor<'a> for Head<'a> {
     fn try_clone(&self) -> Result<Box<dyn Predictor<'a> + 'a>, Error> {
         let session = Rc::new(RefCell::new(self.session.borrow().try_clone()?));
         Ok(Box::new(Self { model: self.model, session, features: self.features }))
+    }
+}
+
+impl Head<'_> {
+    /// Makes the head's mistake, if it is in the features of these tokens.
+    fn spoil(
+        &self,
+        fault: HeadFault,
+        desk: &PassDesk<'_, '_>,
+        (tokens, features): (Range<usize>, &mut [f32]),
+    ) -> Result<(), Error> {
+        let Features { width, taps, .. } = self.features;
+        let (earlier, last) = features.split_at_mut(features.len() - width);
+        match fault {
+            HeadFault::PromptFeaturesMissing if tokens.start == self.skipped() => earlier.fill(0.0),
+            HeadFault::FeatureStale if tokens.end > 2 => {
+                let before = tokens.end - 3..tokens.end - 2;
+                last.copy_from_slice(&desk.target()?.states(desk.context(), before, taps)?);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 }
