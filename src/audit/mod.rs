@@ -13,6 +13,7 @@
 mod bet;
 mod copies;
 mod distributions;
+mod drafted;
 mod groups;
 mod impossible;
 mod learnt;
@@ -30,6 +31,7 @@ mod wealth;
 pub use bet::Bet;
 pub use copies::Copies;
 pub use distributions::SequenceDists;
+pub use drafted::{AuditedHead, DraftedOdds};
 pub use impossible::ImpossibleToken;
 pub use learnt::LearntBet;
 pub use read::{AuditReader, AuditedDraft, AuditedSequence};

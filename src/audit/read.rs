@@ -1,6 +1,7 @@
 //! Reads sequences with the models that compute their distributions, and bets on their tokens.
 
 use super::distributions::SequenceDists;
+use super::drafted::{AuditedHead, DraftedOdds};
 use super::impossible::gap;
 use super::rounds::{ReportedRound, RoundAudit};
 use super::tokens::TokenAudit;
@@ -46,6 +47,7 @@ pub struct AuditReader<'m> {
     raw: Option<Sampler>,
     /// The same for the draft model.
     draft: Option<(Teacher<'m>, Sampler, Option<Sampler>)>,
+    head: Option<AuditedHead<'m>>,
 }
 
 /// A part of a sequence, preceded by the prompt length and the context.
@@ -81,7 +83,15 @@ impl<'m> AuditReader<'m> {
             raw: raw(sampling).transpose()?,
             target,
             draft: draft.transpose()?,
+            head: None,
         })
+    }
+
+    /// The same audit of a decoder with a head instead of a draft model. Its q depends on where
+    /// drafts begin, so that rounds are audited by it, and no bets on tokens need it.
+    #[must_use]
+    pub fn with_head(self, head: AuditedHead<'m>) -> Self {
+        Self { head: Some(head), ..self }
     }
 
     /// The same audit without the target's distribution before processors, for a target that
@@ -110,12 +120,13 @@ impl<'m> AuditReader<'m> {
         let prompt_len = sequence.prompt_tokens.len();
         let reported = rounds.filter(|_| self.bets_know_rounds);
         let ended = reported.map(|rounds| ends(rounds, sequence.tokens.len()));
-        let mut odds = Vec::new();
+        let (mut odds, mut log_p) = (Vec::new(), Vec::new());
         parts(sequence, |context, part| {
             let begin = context.len() - prompt_len;
             let (dists, gaps) = self.dists(((prompt_len, context), part))?;
             if rounds.is_some() && self.rounds.is_some() {
                 odds.extend(dists.odds(part));
+                log_p.extend(dists.target.iter().zip(part).map(|(p, &token)| p.p(token).ln()));
             }
             let ended = ended.as_ref().map(|ended| &ended[begin..begin + part.len()]);
             let known = self.audit.impossible.len();
@@ -127,6 +138,10 @@ impl<'m> AuditReader<'m> {
             Ok(())
         })?;
         if let (Some(audit), Some(rounds)) = (&mut self.rounds, rounds) {
+            let odds = match &self.head {
+                Some(head) => head.odds(sequence, &log_p)?,
+                None => DraftedOdds::ByToken(odds),
+            };
             audit.read(&odds, rounds);
         }
         self.audit.end();

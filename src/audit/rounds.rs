@@ -7,7 +7,9 @@
 
 use serde::Serialize;
 
+use super::drafted::DraftedOdds;
 use super::wealth::{Wealth, log_mean_exp, log10};
+use crate::measure::statistics::{LossPlace, ShareChange, ShareChanges, early_and_late};
 use crate::tapes::tape::{AcceptanceRule, TokenOdds};
 
 /// A round that a decoder reported.
@@ -29,9 +31,52 @@ pub struct RoundAudit {
     k: Option<usize>,
     rounds: usize,
     positions: Vec<AcceptanceAt>,
+    places: Places,
     fewer: Wealth,
     more: Wealth,
     best: f64,
+}
+
+/// Drafted tokens by their place in drafts and completions.
+#[derive(Debug, Clone, Copy, Default)]
+struct Places {
+    first: Excess,
+    later: Excess,
+    early: Excess,
+    late: Excess,
+}
+
+/// How many more drafted tokens were accepted than their rule accepts on average.
+#[derive(Debug, Clone, Copy, Default)]
+struct Excess {
+    decided: f64,
+    excess: f64,
+    variance: f64,
+}
+
+impl Excess {
+    fn add(&mut self, accepted: bool, odds: f64) {
+        self.decided += 1.0;
+        self.excess += f64::from(u8::from(accepted)) - odds;
+        self.variance += odds * (1.0 - odds);
+    }
+
+    fn change(self) -> Option<ShareChange> {
+        let Self { decided, excess, variance } = self;
+        let change = ShareChange { change: excess / decided, error: variance.sqrt() / decided };
+        (decided > 0.0).then_some(change)
+    }
+}
+
+impl Places {
+    fn changes(self) -> Option<ShareChanges> {
+        Some(ShareChanges {
+            first: self.first.change()?,
+            later: self.later.change()?,
+            early: self.early.change()?,
+            late: self.late.change()?,
+        })
+    }
 }
 
 /// Drafted tokens at one position of their drafts.
@@ -54,6 +99,10 @@ pub struct RoundVerdict {
     pub rounds: usize,
     /// By position in the draft.
     pub positions: Vec<AcceptanceAt>,
+    /// The shares of accepted tokens minus the expected ones, by place.
+    pub changes: Option<ShareChanges>,
+    /// Where fewer tokens are accepted than expected, if that shows.
+    pub place: Option<LossPlace>,
     /// log₁₀ of the largest combined wealth of the bets on fewer and on more accepted tokens.
     pub log10_e: f64,
     /// log₁₀ of the largest wealth of the bet on fewer.
@@ -70,25 +119,27 @@ impl RoundAudit {
     /// An audit of rounds with this rule, which draft `k` tokens where they report no number.
     pub fn new(rule: AcceptanceRule, k: Option<usize>) -> Self {
         let (fewer, more) = (Wealth::default(), Wealth::default());
-        Self { rule, k, rounds: 0, positions: Vec::new(), fewer, more, best: 0.0 }
+        let (positions, places) = (Vec::new(), Places::default());
+        Self { rule, k, rounds: 0, positions, places, fewer, more, best: 0.0 }
     }
 
     /// Audits the rounds of a completion with these odds. Drafts may be shorter near its end, so
     /// rounds that could draft beyond it are skipped. So are rounds that report no number of
     /// drafted tokens if no K is known.
-    pub fn read(&mut self, odds: &[TokenOdds], rounds: &[ReportedRound]) {
+    pub fn read(&mut self, odds: &DraftedOdds, rounds: &[ReportedRound]) {
         let mut begin = 0;
         for round in rounds {
-            let drafted = round.drafted.or(self.k).filter(|drafted| begin + drafted < odds.len());
-            if let Some(drafted) = drafted {
-                self.round(&odds[begin..][..drafted], round.accepted);
+            let drafted = round.drafted.or(self.k);
+            if let Some(drafted) = drafted.and_then(|drafted| odds.of_draft(begin, drafted)) {
+                let place = begin as f64 / odds.tokens() as f64;
+                self.round(&drafted, round.accepted, early_and_late(place));
             }
             begin += round.tokens;
         }
         self.best = self.best.max(log_mean_exp(&[self.fewer.log(), self.more.log()]));
     }
 
-    fn round(&mut self, drafted: &[TokenOdds], accepted: usize) {
+    fn round(&mut self, drafted: &[TokenOdds], accepted: usize, [early, late]: [bool; 2]) {
         self.rounds += 1;
         self.positions.resize(self.positions.len().max(drafted.len()), AcceptanceAt::default());
         let mut before = 1.0;
@@ -99,6 +150,14 @@ impl RoundAudit {
             position.reached += 1;
             position.expected += odds;
             position.accepted += usize::from(at < accepted);
+            let Places { first, later, .. } = &mut self.places;
+            (if at == 0 { first } else { later }).add(at < accepted, odds);
+            if early {
+                self.places.early.add(at < accepted, odds);
+            }
+            if late {
+                self.places.late.add(at < accepted, odds);
+            }
             let [fewer, more] = if at < accepted {
                 [0.0, 1.0 / odds.max(ARITHMETIC)]
             } else {
@@ -112,8 +171,11 @@ impl RoundAudit {
 
     /// The verdict; `None` if no round was audited.
     pub fn verdict(&self) -> Option<RoundVerdict> {
+        let changes = self.places.changes();
         (self.rounds > 0).then(|| RoundVerdict {
             rule: self.rule.verifier(),
+            changes,
+            place: changes.and_then(|changes| changes.place()),
             rounds: self.rounds,
             positions: self.positions.clone(),
             log10_e: log10(self.best),

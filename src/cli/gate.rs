@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::Args;
 
-use super::output;
+use super::{loss_place, output};
 use crate::io::output::write_whole;
 use crate::io::shown;
 use crate::tapes::gate::{GateFinding, GateLimits, GateVerdict, gate};
@@ -147,6 +147,11 @@ fn markdown(found: &GateVerdict) -> String {
              rounds are spread evenly",
             found.scaled
         ));
+    }
+    if let (Some(place), Some(changes), GateFinding::Dropped) =
+        (found.place, &found.changes, found.finding)
+    {
+        lines.extend(loss_place::lines(place, changes).map(|line| format!("- {line}")));
     }
     lines.extend(positions(found));
     lines.extend(categories(found));

@@ -14,6 +14,7 @@ mod groups;
 mod inspect;
 mod interrupt;
 mod list;
+mod loss_place;
 mod merge;
 mod method;
 mod models;

@@ -3,8 +3,8 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use specdec::audit::{
-    AuditReader, AuditedDraft, AuditedSequence, ReportedCounts, ReportedRound, RoundAudit,
-    RoundShape, RoundVerdict,
+    AuditReader, AuditedDraft, AuditedSequence, DraftedOdds, ReportedCounts, ReportedRound,
+    RoundAudit, RoundShape, RoundVerdict,
 };
 use specdec::core::chance::{Request, Seeded};
 use specdec::core::clock::RealClock;
@@ -126,6 +126,7 @@ fn drawn(odds: &[f64], shift: f64, rounds: usize, seed: u64) -> RoundVerdict {
     let all = odds.iter().map(|&ratio| TokenOdds { q: 0.1, ratio, race: None });
     // After the round comes one more token, at which no round may begin.
     let all = all.chain([TokenOdds { q: 0.1, ratio: 1.0, race: None }]).collect::<Vec<_>>();
+    let all = DraftedOdds::ByToken(all);
     for _ in 0..rounds {
         let kept = |&&odds: &&f64| rng.random::<f64>() < odds + shift;
         let accepted = odds.iter().take_while(kept).count();
@@ -167,7 +168,7 @@ fn rounds_at_the_end_are_left_out() {
         let mut audit = RoundAudit::new(AcceptanceRule::Token, Some(K));
         let odds = vec![CERTAIN; tokens];
         let round = |tokens, accepted| ReportedRound { tokens, accepted, drafted: None };
-        audit.read(&odds, &[round(2, 1), round(K, K - 1)]);
+        audit.read(&DraftedOdds::ByToken(odds.clone()), &[round(2, 1), round(K, K - 1)]);
         audit.verdict().unwrap().rounds
     };
     assert_eq!((audited(2 + K), audited(3 + K)), (1, 2));
@@ -180,7 +181,7 @@ fn certain_acceptances_win_nothing() {
     let odds = vec![CERTAIN; 50_001];
     let mut audit = RoundAudit::new(AcceptanceRule::Token, Some(K));
     let round = ReportedRound { tokens: K + 1, accepted: K, drafted: None };
-    audit.read(&odds, &vec![round; 10_000]);
+    audit.read(&DraftedOdds::ByToken(odds.clone()), &vec![round; 10_000]);
     let verdict = audit.verdict().unwrap();
     assert_eq!((verdict.rounds, verdict.log10_e_more), (10_000, 0.0));
 }

@@ -78,7 +78,7 @@ def generate(target: Llama, head: nn.Module, prompts: list[list[int]], eos: int,
     torch.manual_seed(seed)
     draw, count = sampler(args.temperature), args.draft
     rows, longest = len(prompts), max(map(len, prompts))
-    capacity = longest + args.new + 2 * count + 2
+    capacity = longest + args.new + 2 * count + 3
     model = CachedTarget(target, rows, capacity)
     drafter = DRAFTERS[type(head)](head, rows, capacity)
     tokens = torch.zeros(rows, capacity, dtype=torch.long)

@@ -23,13 +23,17 @@ use super::options::{ModelArgs, count, named};
 use super::output;
 use super::sampling::SamplingArgs;
 use crate::audit::{
-    AuditLimits, AuditReader, AuditedDraft, AuditedSequence, RoundAudit, RoundVerdict, TokenAudit,
+    AuditLimits, AuditReader, AuditedDraft, AuditedHead, AuditedSequence, RoundAudit, RoundVerdict,
+    TokenAudit,
 };
 use crate::bugs::wrong_method;
+use crate::core::params::Params;
 use crate::core::sampling::SamplingParams;
 use crate::io::shown;
 use crate::io::terminal::Progress;
-use crate::method::draft::draft_sampling;
+use crate::method::decode::MethodSpec;
+use crate::method::draft::{Tools, draft_sampling};
+use crate::model::{LanguageModel, ModelInputs};
 use crate::tapes::recording::{
     ExternalSequences, check_tokens, read_external_sequences, write_scored,
 };
@@ -155,6 +159,8 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     if let Some(file) = &args.tape {
         let (target, draft) = scorer.models();
         let sampling = args.sampling.draft()?;
+        // The q of a head depends on where drafts begin: `specdec tape score` writes its scores.
+        let draft = draft.filter(|draft| !is_head(draft));
         write_scored(file, &own.tape, target, draft.map(|draft| (draft, sampling)))?;
     }
     if report.verdicts.iter().any(|shown| shown.verdict.refuted) {
@@ -203,6 +209,7 @@ impl AuditArgs {
         let mut found = Vec::new();
         for (number, &sampling) in tape.header.samplings.iter().enumerate() {
             let teacher = Teacher::new(target)?;
+            let (head, draft) = (draft.filter(is_head), draft.filter(|model| !is_head(model)));
             let draft = draft.map(|model| {
                 let sampling = draft_sampling(sampling, &drafting);
                 Ok::<_, anyhow::Error>(AuditedDraft { teacher: Teacher::new(model)?, sampling })
@@ -211,6 +218,9 @@ impl AuditArgs {
             let mut reader = AuditReader::new(teacher, sampling, draft.transpose()?, ks)?;
             if !scorer.knows_raw_target() {
                 reader = reader.without_raw_target();
+            }
+            if let Some(head) = head {
+                reader = reader.with_head(self.head(head, target, sampling, &drafting)?);
             }
             reader.rounds = reported.shape.map(|_| RoundAudit::new(self.rule, k));
             reader.bets_know_rounds = self.reported_rounds;
@@ -239,6 +249,27 @@ impl AuditArgs {
         Ok(found)
     }
 
+    /// A head whose drafts rounds are compared with.
+    fn head<'m>(
+        &self,
+        head: &'m dyn LanguageModel,
+        target: &'m dyn LanguageModel,
+        sampling: SamplingParams,
+        drafting: &Params,
+    ) -> Result<AuditedHead<'m>> {
+        if self.rule == AcceptanceRule::Race {
+            bail!("--rule {}: the rounds of a head are not audited by it", self.rule.verifier());
+        }
+        let most = self.num_speculative_tokens.iter().copied().max().unwrap_or(1);
+        let default = MethodSpec::default();
+        let (num_speculative_tokens, params) = (most, drafting.clone());
+        let spec = MethodSpec { num_speculative_tokens, sampling, params, ..default };
+        Ok(AuditedHead {
+            spec,
+            tools: Tools { draft: Some(head), target: Some(target), texts: None },
+        })
+    }
+
     /// How many tokens each round drafts, if there is only one possibility.
     fn only_k(&self) -> Option<usize> {
         match *self.num_speculative_tokens {
@@ -264,6 +295,10 @@ impl AuditArgs {
             None => Ok(()),
         }
     }
+}
+
+fn is_head(model: &&dyn LanguageModel) -> bool {
+    model.info().inputs != ModelInputs::Tokens
 }
 
 /// Maximum number of tokens that a planted bug drafts per round, the default of servers.

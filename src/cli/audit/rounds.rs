@@ -3,6 +3,7 @@
 use anyhow::{Result, bail};
 
 use crate::audit::{ReportedCounts, ReportedRound, RoundShape, RoundVerdict};
+use crate::cli::loss_place;
 use crate::io::shown::{count, e_value};
 use crate::tapes::recording::ExternalSequences;
 
@@ -75,9 +76,15 @@ pub(super) fn rounds_in_words(found: &RoundVerdict, level: f64) -> String {
         true if found.log10_e_fewer > found.log10_e_more => "these accept fewer",
         true => "these accept more",
     };
+    let place = match (found.place, &found.changes) {
+        (Some(place), Some(changes)) if found.log10_e >= -level.log10() => {
+            loss_place::lines(place, changes).map(|line| format!("\n{line}")).concat()
+        }
+        _ => String::new(),
+    };
     format!(
         "{}: {accepted} of {} are accepted, {expected:.1} on average by {} with this draft: {}, \
-         {differs}",
+         {differs}{place}",
         count(found.rounds, "round"),
         count(reached, "drafted token"),
         found.rule,

@@ -7,6 +7,7 @@
 mod evidence;
 mod pairs;
 mod parts;
+mod shape;
 
 use std::path::Path;
 
@@ -16,7 +17,7 @@ use serde::Serialize;
 use self::evidence::{SignedWealth, smallest_mean};
 use self::pairs::{Paired, paired};
 pub use self::parts::{GateCategory, GatePosition};
-use crate::measure::statistics::{MIN_PROMPTS, Ratio};
+use crate::measure::statistics::{LossPlace, MIN_PROMPTS, Ratio, ShareChanges};
 use crate::tapes::recording::{RequestRounds, read_requests};
 
 /// What counts as a change.
@@ -88,6 +89,11 @@ pub struct GateVerdict {
     pub positions: Vec<GatePosition>,
     /// Changes by category.
     pub categories: Vec<GateCategory>,
+    /// Where in drafts and completions acceptance has changed, if the logs have their rounds one by
+    /// one and in order.
+    pub changes: Option<ShareChanges>,
+    /// Where it has dropped, if that shows.
+    pub place: Option<LossPlace>,
 }
 
 /// A share of accepted tokens that no drafter has which does not see the answer, and the number of
@@ -154,7 +160,10 @@ impl GateVerdict {
             acceptance: parts::acceptance(found),
             positions: parts::positions(found),
             categories: parts::categories(found),
+            changes: shape::changes(found),
+            place: None,
         };
+        gate.place = gate.changes.and_then(|changes| changes.place());
         gate.finding = gate.decide();
         gate
     }

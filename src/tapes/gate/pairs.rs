@@ -15,17 +15,32 @@ pub(super) struct PairedPrompt {
     pub(super) tokens: f64,
     /// Rounds that begin within these, in each log.
     pub(super) rounds: [f64; 2],
+    /// These rounds, as far as they are known one by one.
+    pub(super) steps: [Vec<PlacedStep>; 2],
+}
+
+/// A round of a completion.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PlacedStep {
+    pub(super) round: LoggedRound,
+    /// The share of the completion before it, if the order of rounds is known.
+    pub(super) place: Option<f64>,
 }
 
 /// The pairs, in the order of the second log.
 #[derive(Debug, Default)]
 pub(super) struct Paired {
     pub(super) prompts: Vec<PairedPrompt>,
-    /// The rounds of each log within the common tokens, as far as they are known one by one.
-    pub(super) steps: [Vec<LoggedRound>; 2],
     pub(super) unmatched: [usize; 2],
     pub(super) paired_by: &'static str,
     pub(super) scaled: usize,
+}
+
+impl Paired {
+    /// The rounds of a log.
+    pub(super) fn rounds(&self, log: usize) -> impl Iterator<Item = &LoggedRound> {
+        self.prompts.iter().flat_map(move |own| own.steps[log].iter().map(|step| &step.round))
+    }
 }
 
 /// What names a request in both logs: cell, prompt, and its number among those of the prompt.
@@ -76,10 +91,6 @@ fn compared<'r>(pairs: impl Iterator<Item = (&'r RequestRounds, &'r RequestRound
         let tokens = base.tokens.min(new.tokens);
         let rounds = [base, new].map(|own| rounds_within(own, tokens));
         found.scaled += usize::from([base, new].iter().any(|own| !own.ordered));
-        for (steps, own) in found.steps.iter_mut().zip([base, new]) {
-            let known = if own.ordered { steps_within(own, tokens) } else { own.steps.len() };
-            steps.extend(own.steps[..known].iter().filter(|_| own.drafted_known));
-        }
         let at = if new.prompt.is_empty() { None } else { numbers.get(new.prompt.as_str()) };
         let at = at.copied().unwrap_or_else(|| {
             found.prompts.push(PairedPrompt::default());
@@ -92,8 +103,23 @@ fn compared<'r>(pairs: impl Iterator<Item = (&'r RequestRounds, &'r RequestRound
         for (sum, rounds) in own.rounds.iter_mut().zip(rounds) {
             *sum += rounds;
         }
+        for (steps, log) in own.steps.iter_mut().zip([base, new]) {
+            steps.extend(placed_steps(log, tokens));
+        }
     }
     found
+}
+
+/// The rounds within the first tokens of a completion, if the log states what they drafted.
+fn placed_steps(own: &RequestRounds, tokens: usize) -> Vec<PlacedStep> {
+    let known = if own.ordered { steps_within(own, tokens) } else { own.steps.len() };
+    let mut begin = 0;
+    let steps = own.steps[..known].iter().filter(|_| own.drafted_known).map(|&round| {
+        let place = own.ordered.then(|| begin as f64 / tokens.max(1) as f64);
+        begin += round.accepted + 1;
+        PlacedStep { round, place }
+    });
+    steps.collect()
 }
 
 /// How many steps begin within the first tokens of a completion.

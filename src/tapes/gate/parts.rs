@@ -39,18 +39,18 @@ pub struct GateCategory {
 /// The share of drafted tokens that were accepted.
 pub(super) fn acceptance(found: &Paired) -> [Option<f64>; 2] {
     [0, 1].map(|at| {
-        let sum = |of: fn(&LoggedRound) -> usize| found.steps[at].iter().map(of).sum::<usize>();
+        let sum = |of: fn(&LoggedRound) -> usize| found.rounds(at).map(of).sum::<usize>();
         let [accepted, drafted] = [sum(|step| step.accepted), sum(|step| step.drafted)];
         (drafted > 0).then(|| accepted as f64 / drafted as f64)
     })
 }
 
 pub(super) fn positions(found: &Paired) -> Vec<GatePosition> {
-    let steps = || found.steps.iter().flatten();
-    let most = steps().map(|step| step.drafted.min(step.accepted + 1)).max().unwrap_or(0);
+    let steps = [0, 1].into_iter().flat_map(|log| found.rounds(log));
+    let most = steps.map(|step| step.drafted.min(step.accepted + 1)).max().unwrap_or(0);
     let at = |position: usize| {
         let count = |is: &dyn Fn(&LoggedRound) -> bool| {
-            [0, 1].map(|log| found.steps[log].iter().filter(|step| is(step)).count())
+            [0, 1].map(|log| found.rounds(log).filter(|step| is(step)).count())
         };
         GatePosition {
             position,

@@ -38,6 +38,14 @@ impl TokenOdds {
         let ratio = if own > 0.0 { other / own } else { 0.0 };
         Self { q: other, ratio, race: Some(race_won(p, q, token)) }
     }
+
+    /// The odds of a token, from the logarithms of its probabilities.
+    pub(crate) fn of_logs(log_p: f64, log_q: f64) -> Self {
+        // The target cannot draw such a token. If a completion has one all the same, no draft of it
+        // is accepted.
+        let ratio = if log_p > f64::NEG_INFINITY { (log_q - log_p).exp() } else { 0.0 };
+        Self { q: log_q.exp(), ratio, race: None }
+    }
 }
 
 /// How far a probability may exceed 1, since other programs take logarithms in f32.

@@ -37,7 +37,8 @@ impl<'t> SequenceOdds<'t> {
                 let log_p = sequence.log_p.as_ref()?;
                 let race = |at: usize| score.race.as_ref().map(|race| race[at]);
                 let both = log_p.iter().zip(log_q).enumerate();
-                let all = both.map(|(at, (&p, &q))| TokenOdds { race: race(at), ..odds(p, q) });
+                let all = both
+                    .map(|(at, (&p, &q))| TokenOdds { race: race(at), ..TokenOdds::of_logs(p, q) });
                 DraftOdds::Anywhere(all.collect())
             }
             (None, Some(starts)) => {
@@ -228,17 +229,10 @@ pub fn nodes(tree: &[usize]) -> usize {
     levels.sum()
 }
 
-fn odds(log_p: f64, log_q: f64) -> TokenOdds {
-    // The target cannot draw such a token. If a completion has one all the same, no draft of it is
-    // accepted.
-    let ratio = if log_p > f64::NEG_INFINITY { (log_q - log_p).exp() } else { 0.0 };
-    TokenOdds { q: log_q.exp(), ratio, race: None }
-}
-
 fn from(sequence: &TapeSequence, at: usize, start: &DraftStart) -> Option<(usize, Vec<TokenOdds>)> {
     let log_p = |i: usize| sequence.log_p.as_ref().map(|log_p| log_p[at + i]);
     let known = start.log_q.iter().enumerate().map(|(i, &log_q)| match log_p(i) {
-        Some(log_p) => Some(odds(log_p, log_q)),
+        Some(log_p) => Some(TokenOdds::of_logs(log_p, log_q)),
         None => (log_q == 0.0).then_some(TokenOdds { q: 1.0, ratio: 1.0, race: None }),
     });
     Some((start.drafted, known.collect::<Option<_>>()?))
