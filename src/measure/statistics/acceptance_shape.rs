@@ -61,9 +61,11 @@ impl ShareChange {
         self.change + WIDE_Z * self.error < 0.0
     }
 
-    fn minus(self, other: Self) -> Self {
+    /// Whether a loss is larger than another one, by an interval of 99 %, which is at most a third.
+    fn far_below(self, other: Self) -> bool {
         let change = self.change - other.change;
-        Self { change, error: self.error.hypot(other.error) }
+        let error = self.error.hypot(other.error);
+        Self { change, error }.is_lower() && 3.0 * other.change > self.change
     }
 }
 
@@ -71,9 +73,9 @@ impl ShareChanges {
     /// Where acceptance is lower; `None` if no place shows it.
     pub fn place(&self) -> Option<LossPlace> {
         let Self { first, later, early, late } = *self;
-        if early.is_lower() && early.minus(late).is_lower() && !late.is_lower() {
+        if early.is_lower() && early.far_below(late) {
             Some(LossPlace::AfterPrompt)
-        } else if late.is_lower() && late.minus(early).is_lower() && !early.is_lower() {
+        } else if late.is_lower() && late.far_below(early) {
             Some(LossPlace::WithLength)
         } else if first.is_lower() {
             Some(LossPlace::FirstToken)

@@ -11,5 +11,8 @@ mod named;
 mod native;
 #[cfg(feature = "engine")]
 mod parity;
+#[cfg(feature = "harness")]
+mod places;
 mod toys;
+#[cfg(feature = "engine")]
 mod wrong;
