@@ -17,6 +17,7 @@ mod kv_cache;
 mod prefilled;
 mod random_toy;
 mod session;
+mod session_faults;
 mod session_states;
 mod step;
 mod taps;

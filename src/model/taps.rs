@@ -81,6 +81,32 @@ pub struct Features {
     pub fault: Option<HeadFault>,
 }
 
+impl Features {
+    /// The same features with a mistake, of a target with `layers` layers.
+    ///
+    /// # Errors
+    /// If there is no such state.
+    pub(crate) fn with_fault(mut self, fault: HeadFault, layers: usize) -> Result<Self, Error> {
+        self.fault = Some(fault);
+        let shift = |tap: &Tap| match (fault, *tap) {
+            (HeadFault::TapEarly, Tap::After(after)) => after.checked_sub(1).map(Tap::After),
+            (HeadFault::TapEarly, Tap::Normed) => Some(Tap::After(layers)),
+            (HeadFault::TapLate, Tap::After(after)) if after == layers => Some(Tap::Normed),
+            (HeadFault::TapLate, Tap::After(after)) => Some(Tap::After(after + 1)),
+            (HeadFault::TapLate, Tap::Normed) => None,
+            (_, tap) => Some(tap),
+        };
+        let shifted = self.taps.iter().map(shift).collect::<Option<Vec<_>>>();
+        self.taps = shifted.ok_or_else(|| {
+            Error::setting(format!("fault = {}: the target has no such state", fault.name()))
+        })?;
+        if fault == HeadFault::TapsReversed {
+            self.taps.reverse();
+        }
+        Ok(self)
+    }
+}
+
 /// Rows of numbers by slot, all of one width.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StateRows {
