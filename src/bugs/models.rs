@@ -10,7 +10,9 @@ use crate::core::error::Error;
 use crate::core::lanes::LANES;
 use crate::core::sampling::{Logits, SamplingParams};
 use crate::core::tree::{Draft, MAX_NODES, Row};
-use crate::model::{Evaluation, KvCache, LanguageModel, ModelInfo, Session, Toy, Want, Work};
+use crate::model::{
+    Evaluation, KvCache, LanguageModel, ModelInfo, Session, Toy, ToyDrafts, Want, Work,
+};
 
 /// Modifies the rows of a pass over a draft.
 type Tamper = fn(&Draft, &mut Vec<Logits>);
@@ -172,6 +174,14 @@ pub(super) const RIGHT_ROWS: Mutant = Mutant {
     ..drafters::RIGHT_TREE
 };
 
+/// The target's first layers without a mistake.
+pub(super) const RIGHT_EXIT: Mutant =
+    Mutant { draft: Some(|pair, _| exit(pair, ToyDrafts::FirstLayers)), ..RIGHT };
+
+fn exit(pair: &ToyPair, drafts: ToyDrafts) -> Result<Box<dyn LanguageModel>, Error> {
+    pair.clone().drafting_with(drafts).drafter("draft")
+}
+
 const FREQUENCY: f64 = 0.8;
 const PENALISED: Case = Case {
     target: SamplingParams { frequency_penalty: FREQUENCY, ..SamplingParams::NEUTRAL },
@@ -268,6 +278,15 @@ pub(super) const BUGS: &[Bug] = &[
         ..wrong(CASE, |toy| {
             Box::new(Careless { toy, care: Care { overwrites: false, ..ALL_CARE } })
         })
+    },
+    Bug {
+        name: "early_exit_continues_stale",
+        summary: "the target continues from what its first layers computed of a rejected token",
+        mutant: Some(Mutant {
+            draft: Some(|pair, _| exit(pair, ToyDrafts::StaleFirstLayers)),
+            ..RIGHT
+        }),
+        ..BUG
     },
     Bug {
         name: "tree_rows_not_compacted",

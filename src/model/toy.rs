@@ -70,6 +70,8 @@ pub enum ToyDrafts {
     WrongHead(HeadFault),
     /// The target's first layers.
     FirstLayers,
+    /// The same, whose pass keeps the rows of rejected tokens.
+    StaleFirstLayers,
 }
 
 /// A model whose distributions are stored in a table.
@@ -266,7 +268,7 @@ impl Toy {
         sequences.iter_mut().map(|(cache, step)| self.run(cache, step)).collect()
     }
 
-    fn run(&self, cache: &mut ToyCache, step: &Step) -> Result<Computed, Error> {
+    pub(super) fn run(&self, cache: &mut ToyCache, step: &Step) -> Result<Computed, Error> {
         for feed in &step.feed {
             cache.put(feed.slot, Some(feed.token));
         }
@@ -312,7 +314,7 @@ pub(super) struct ToyCache {
 }
 
 impl ToyCache {
-    fn get(&self, slot: usize) -> Option<Token> {
+    pub(super) fn get(&self, slot: usize) -> Option<Token> {
         self.rows.get(slot).copied().flatten()
     }
 

@@ -8,11 +8,11 @@
 
 use std::any::Any;
 
-use super::toy::{CONTEXT_LENGTH, Toy};
+use super::toy::{CONTEXT_LENGTH, Toy, ToyCache};
 use super::toy_states::{LAYERS, OWN, WIDTH, extended, state};
 use super::{
     Computed, Evaluation, Features, Feed, HeadFault, HeadStep, KvCache, LanguageModel, ModelInfo,
-    ModelInputs, Session, Tap, ToyDrafts, ToyPair, Work,
+    ModelInputs, Session, Step, Tap, ToyDrafts, ToyPair, Work,
 };
 use crate::core::distribution::Token;
 use crate::core::error::Error;
@@ -32,7 +32,8 @@ impl ToyPair {
             ToyDrafts::Model => Box::new(draft),
             ToyDrafts::Head => Box::new(ToyHead::new(draft, None)?),
             ToyDrafts::WrongHead(fault) => Box::new(ToyHead::new(draft, Some(fault))?),
-            ToyDrafts::FirstLayers => Box::new(ToyFirstLayers::new(draft)),
+            ToyDrafts::FirstLayers => Box::new(ToyFirstLayers::new(draft, false)),
+            ToyDrafts::StaleFirstLayers => Box::new(ToyFirstLayers::new(draft, true)),
         })
     }
 }
@@ -46,14 +47,15 @@ pub(super) const EXIT: usize = 2;
 pub(super) struct ToyFirstLayers {
     draft: Toy,
     info: ModelInfo,
+    keeps_stale_rows: bool,
 }
 
 impl ToyFirstLayers {
     /// First layers with the distributions of `draft`.
-    pub(super) fn new(draft: Toy) -> Self {
+    pub(super) fn new(draft: Toy, keeps_stale_rows: bool) -> Self {
         let inputs = ModelInputs::FirstLayers(vec![Tap::After(EXIT)]);
         let info = ModelInfo { inputs, hidden: None, ..draft.info().clone() };
-        Self { draft, info }
+        Self { draft, info, keeps_stale_rows }
     }
 }
 
@@ -67,8 +69,23 @@ impl LanguageModel for ToyFirstLayers {
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
-        Session::evaluate_first(work, EXIT, &mut |sequences| self.draft.run_all(sequences))
+        Session::evaluate_first(work, EXIT, &mut |sequences| {
+            if !self.keeps_stale_rows {
+                return self.draft.run_all(sequences);
+            }
+            let each = sequences.iter_mut();
+            each.map(|(cache, step)| self.draft.run(cache, &stale(cache, step))).collect()
+        })
     }
+}
+
+/// A step that computes the tokens whose rows the cache has, instead of its own.
+fn stale(cache: &ToyCache, step: &Step) -> Step {
+    let mut step = step.clone();
+    for feed in &mut step.feed {
+        feed.token = cache.get(feed.slot).unwrap_or(feed.token);
+    }
+    step
 }
 
 /// A head over the states of a toy target.
