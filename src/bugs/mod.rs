@@ -94,6 +94,7 @@ const CONTROLS: &[Bug] = &[
     control("right_tree", drafters::RIGHT_TREE),
     control("right_race", RIGHT_RACE),
     control("right_cache", models::RIGHT_ROWS),
+    control("right_exit", models::RIGHT_EXIT),
     control("right_intersection", vocabularies::RIGHT_INTERSECTION),
 ];
 

@@ -11,7 +11,7 @@ use crate::core::lanes::LANES;
 use crate::core::sampling::{Logits, SamplingParams};
 use crate::core::tree::{Draft, MAX_NODES, Row};
 use crate::model::{
-    Evaluation, KvCache, LanguageModel, ModelInfo, Session, Toy, ToyDrafts, Want, Work,
+    Evaluation, KvCache, LanguageModel, ModelInfo, Session, Toy, ToyDrafts, ToyPair, Want, Work,
 };
 
 /// Modifies the rows of a pass over a draft.
