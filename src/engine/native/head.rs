@@ -9,6 +9,7 @@ use super::front::{Front, FrontKind, Joint};
 use super::head_weights::HeadWeights;
 use super::pass::{Network, Pass, Weighted};
 use super::query_block::PassToken;
+use super::teams::{SMALL, Teams, fastest_of_few, tried};
 use super::weights::{LayerWeights, ModelWeights};
 use super::workspace::Workspace;
 use crate::core::distribution::Token;
@@ -34,6 +35,7 @@ pub(crate) struct NativeHead {
     unused: Vec<Token>,
     isa: IsaKind,
     pool: Arc<Pool>,
+    teams: Teams,
     space: Mutex<Workspace>,
 }
 
@@ -71,7 +73,36 @@ impl NativeHead {
         let inputs = ModelInputs::Features(config.features.clone());
         let info = ModelInfo { sha256: tensors.sha256()?, inputs, hidden: None, ..info };
         let space = Mutex::new(Workspace::new(pool.threads()));
-        Ok(Self { info, config, weights, unused, isa, pool, space })
+        let teams = Teams::always(pool.threads());
+        let head = Self { info, config, weights, unused, isa, pool, teams, space };
+        Ok(head.with_fastest_teams())
+    }
+
+    /// The same head, with as many threads for each pass as are fastest, by a few passes over
+    /// drafted tokens. In a pool of its own every pass uses all.
+    fn with_fastest_teams(mut self) -> Self {
+        let shared = Arc::ptr_eq(&self.pool, &Pool::shared());
+        if !shared || self.pool.threads() == 1 || self.info.bytes_per_token > SMALL {
+            return self;
+        }
+        let mut cache = self.new_cache();
+        self.teams = Teams::fastest(self.pool.threads(), |rows, threads| {
+            let level = 1;
+            let inputs = vec![0.0; rows * self.state_width()];
+            let step = HeadStep { feed: tried(rows), rows: (0..rows).collect(), inputs };
+            let mut sequence = [(&mut cache, step)];
+            self.pool.forgive();
+            fastest_of_few(|| {
+                self.run(level, &mut sequence, &Teams::always(threads));
+            })
+        });
+        self
+    }
+
+    fn new_cache(&self) -> NativeCache {
+        let decoder = &self.config.decoder;
+        let heads = (decoder.kv_heads, decoder.head_dim);
+        NativeCache::new(decoder.layers.len(), heads, self.info.cache_dtype)
     }
 
     /// Numbers that the rows of drafted tokens continue from.
@@ -117,7 +148,12 @@ impl NativeHead {
     }
 
     /// Computes a level of some sequences.
-    fn run(&self, level: usize, sequences: &mut [(&mut NativeCache, HeadStep)]) -> Vec<Computed> {
+    fn run(
+        &self,
+        level: usize,
+        sequences: &mut [(&mut NativeCache, HeadStep)],
+        teams: &Teams,
+    ) -> Vec<Computed> {
         let mut space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
         let mut found = Vec::with_capacity(sequences.len());
         found.resize_with(sequences.len(), Computed::default);
@@ -129,7 +165,7 @@ impl NativeHead {
                 cache.own_from(slots.clone().min().unwrap_or(usize::MAX));
                 cache.reserve(slots.max().map_or(0, |slot| slot + 1));
             }
-            self.pass(&mut space, (level, &parts), sequences, &mut found);
+            self.pass(&mut space, (level, &parts), (sequences, teams), &mut found);
         }
         found
     }
@@ -139,7 +175,7 @@ impl NativeHead {
         &self,
         space: &mut Workspace,
         (level, parts): (usize, &[PassRows]),
-        sequences: &[(&mut NativeCache, HeadStep)],
+        (sequences, teams): (&[(&mut NativeCache, HeadStep)], &Teams),
         found: &mut [Computed],
     ) {
         let (mut tokens, mut inputs, mut wanted, mut whose) = (vec![], vec![], vec![], vec![]);
@@ -162,7 +198,7 @@ impl NativeHead {
         }];
         let taps = if self.state_width() == 0 { &[][..] } else { &back[..] };
         let pass = Pass { net, space, tokens: &tokens, rows, wanted: &wanted, taps };
-        self.pool.run_on(self.pool.threads(), &|worker| pass.run(worker));
+        self.pool.run_on(teams.threads(rows), &|worker| pass.run(worker));
         for (row, &sequence) in space.logits.get_mut().chunks_exact(net.vocab).zip(&whose) {
             found[sequence].logits.push(self.logits(row));
         }
@@ -221,20 +257,20 @@ impl LanguageModel for NativeHead {
     }
 
     fn session(&self) -> Result<Session, Error> {
-        let decoder = &self.config.decoder;
-        let heads = (decoder.kv_heads, decoder.head_dim);
-        let cache = NativeCache::new(decoder.layers.len(), heads, self.info.cache_dtype);
-        let positions = decoder.positions;
-        let session = Session::new(Box::new(cache), positions + MAX_NODES, positions);
+        let positions = self.config.decoder.positions;
+        let cache = Box::new(self.new_cache());
+        let session = Session::new(cache, positions + MAX_NODES, positions);
         Ok(session.of_head(&self.config.features, self.state_width()))
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
-        Session::evaluate_by_level(work, |level, sequences| Ok(self.run(level, sequences)))
+        Session::evaluate_by_level(work, |level, sequences| {
+            Ok(self.run(level, sequences, &self.teams))
+        })
     }
 
-    fn threads(&self, _rows: usize) -> usize {
-        self.pool.threads()
+    fn threads(&self, rows: usize) -> usize {
+        self.teams.threads(rows)
     }
 
     fn cache_bytes_per_token(&self) -> usize {

@@ -38,13 +38,13 @@ pub(crate) use memory::large_pages;
 
 use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use self::batch::{PassRows, passes};
 use self::cache::NativeCache;
 use self::pass::{Network, Pass, Weighted};
 use self::query_block::PassToken;
-use self::teams::{SMALL, Teams};
+use self::teams::{SMALL, Teams, fastest_of_few, tried};
 use self::weights::ModelWeights;
 use self::workspace::Workspace;
 use super::Dtype;
@@ -56,7 +56,7 @@ use crate::core::sampling::ForEachRow;
 use crate::core::tree::MAX_NODES;
 use crate::engine::pool::Pool;
 use crate::model::{
-    Computed, Evaluation, Feed, LanguageModel, ModelInfo, Part, Session, Step, Tap, Work,
+    Computed, Evaluation, LanguageModel, ModelInfo, Part, Session, Step, Tap, Work,
 };
 
 /// Maximum number of rows computed at once: a longer prompt is processed in pieces.
@@ -75,9 +75,6 @@ pub(crate) struct Native {
     teams: Teams,
     space: Mutex<Workspace>,
 }
-
-/// The context after which [`Native::with_fastest_teams`] times passes, in tokens.
-const TRIED_CONTEXT: usize = 64;
 
 impl Native {
     /// Packs the weights from `tensors`, by their names in a checkpoint.
@@ -120,8 +117,7 @@ impl Native {
         self
     }
 
-    /// The shortest time of a few passes in a row. As in a draft, each finds the caches as the
-    /// one before left them.
+    /// The shortest time of a few passes in a row.
     fn time(
         &self,
         space: &mut Workspace,
@@ -129,20 +125,14 @@ impl Native {
         rows: usize,
         threads: usize,
     ) -> Duration {
-        let next =
-            |slot| Feed { token: 0, slot, position: slot, prefix: slot + 1, ancestors: vec![] };
-        let feed = (TRIED_CONTEXT..TRIED_CONTEXT + rows).map(next).collect::<Vec<_>>();
-        let wanted = (0..rows).collect::<Vec<_>>();
+        let (feed, wanted) = (tried(rows), (0..rows).collect::<Vec<_>>());
         // A worker that is excluded for a while would make its help look useless for good.
         self.pool.forgive();
-        let times = (0..4).map(|_| {
-            let start = Instant::now();
-            cache.reserve(TRIED_CONTEXT + rows);
+        fastest_of_few(|| {
+            cache.reserve(feed.iter().map(|feed| feed.slot + 1).max().unwrap_or(0));
             let tokens = feed.iter().map(|feed| PassToken { feed, cache }).collect::<Vec<_>>();
             self.pass(space, (Part::All, &[]), &tokens, (&wanted, &[]), threads);
-            start.elapsed()
-        });
-        times.skip(1).min().unwrap_or_default()
+        })
     }
 
     fn new_cache(&self) -> NativeCache {

@@ -5,7 +5,9 @@
 //! that is small enough tries fewer threads when it is loaded. The number never changes a
 //! bit of the logits.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crate::model::Feed;
 
 /// The numbers of rows for which threads are tried, ascending. A pass of a number in
 /// between uses as many threads as the largest one below it.
@@ -24,6 +26,26 @@ const LONG: Duration = Duration::from_millis(1);
 /// The largest number of bytes of weights for which threads are tried: reading more takes
 /// milliseconds, compared with which phases that are handed over cost nothing.
 pub(super) const SMALL: usize = 1 << 25;
+
+/// The context after which passes are tried, in tokens.
+const TRIED_CONTEXT: usize = 64;
+
+/// The tokens of a tried pass, over an empty cache.
+pub(super) fn tried(rows: usize) -> Vec<Feed> {
+    let next = |slot| Feed { token: 0, slot, position: slot, prefix: slot + 1, ancestors: vec![] };
+    (TRIED_CONTEXT..TRIED_CONTEXT + rows).map(next).collect()
+}
+
+/// The shortest time of a few passes in a row. As in a draft, each finds the caches as the one
+/// before left them.
+pub(super) fn fastest_of_few(mut pass: impl FnMut()) -> Duration {
+    let times = (0..4).map(|_| {
+        let start = Instant::now();
+        pass();
+        start.elapsed()
+    });
+    times.skip(1).min().unwrap_or_default()
+}
 
 /// Numbers of threads by number of rows.
 #[derive(Debug)]
