@@ -38,7 +38,11 @@ def tap_config(llama: dict, width: int) -> dict:
 
 
 def safeailab_config(llama: dict, width: int) -> dict:
-    """Return an EAGLE-3 head's config with every key at the top level."""
+    """Return an EAGLE-3 head's config with every key at the top level.
+
+    It leaves out ``norm_output``: without this key all readers have the norm before the head matrix
+    and feed back the state before it, but in SpecForge 0.2 "false" means no norm at all.
+    """
     return {
         **llama,
         **FEATURE_KEYS,
@@ -48,7 +52,6 @@ def safeailab_config(llama: dict, width: int) -> dict:
         "target_hidden_size": width,
         "num_aux_hidden_states": len(TAPS),
         "eagle_aux_hidden_state_layer_ids": list(TAPS),
-        "norm_output": False,
         "tie_word_embeddings": False,
     }
 
