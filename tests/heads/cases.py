@@ -131,6 +131,20 @@ def plain(inner: int, heads: tuple[int, int] = (4, 2), **more: Any) -> dict[str,
 
 MTP = {"vocab_size": MTP_VOCAB, "rope_theta": 10000.0}
 
+# The fields of the recipe's LlamaConfig.
+TAP_DRAFT = {
+    "hidden_size": 24,
+    "intermediate_size": 20,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": VOCAB,
+    "max_position_embeddings": 128,
+    "rope_theta": 10000.0,
+    "rms_norm_eps": 0.05,
+}
+
 CASES = [
     speculators("eagle3_plain", "llama", (2, 3, 4), variants=EVERY_VARIANT),
     speculators(
@@ -328,4 +342,5 @@ CASES = [
         bf16=False,
         file="medusa_lm_head.safetensors",
     ),
+    Case("tap_draft", "recipe", "tap_draft", "llama", TAP_DRAFT, taps=(3, 5, 7)),
 ]

@@ -19,13 +19,14 @@ Path = tuple[int, ...]
 class Reading:
     """How rows are fed. The default is that of the file; every other value is a variant."""
 
-    feedback: str | None = None  # "pre" or "post" the last norm
+    feedback: str | None = None  # "pre" or "post" the last norm; "held": the last feature
     shift: int = 0  # of the positions of all rows
     drafted_shift: int = 0  # of the positions of drafted rows alone
     first_row_zero: bool = False  # the first row has zeros for its embedding
-    extra_first_row: bool = False  # a row (x_0, zeros) at position 0, the others one later
+    extra_first_row: bool = False  # a row (x_0, zeros) at position 0; a head with one loses it
     swapped: bool = False  # the two halves of a concatenation
     late: bool = False  # every row has the state of the token before
+    early: bool = False  # every row has the state of its own token; with a first row only
     first_layer: bool = False  # the first of several MTP layers for every position
 
 
@@ -136,6 +137,7 @@ class Head:
     """
 
     post = False  # whether the state after the last norm is fed back
+    first_row = False  # whether x_0 has a row, with zeros for its state
 
     def __init__(self, tensors: Tensors, config: dict[str, Any], embed: Array, head: Array):
         self.w, self.config = tensors, config
@@ -157,6 +159,13 @@ class Head:
     def normed(self, x: Array) -> Array:
         """Apply the last norm."""
         return rms(x, self.w["norm.weight"], self.shape.eps)
+
+    def normed_taps(self, states: Array) -> Array:
+        """Apply the norm of every tap to its part of the states."""
+        parts = np.split(states, len(under(self.w, "fc_norm.")), -1)
+        norms = [self.w[f"fc_norm.{i}.weight"] for i in range(len(parts))]
+        parts = [rms(x, w, self.shape.eps) for x, w in zip(parts, norms, strict=True)]
+        return np.concatenate(parts, -1)
 
     def back(self, before: Array, after: Array, reading: Reading) -> Array:
         """Choose between the states before and after the last norm."""
@@ -200,9 +209,10 @@ class Head:
         e, positions = self.embed[context[1:]], np.arange(len(h))
         if reading.first_row_zero:
             e[0] = 0
-        if reading.extra_first_row:
+        if reading.extra_first_row != self.first_row:
             e = np.concatenate([self.embed[context[:1]], e])
-            h = np.concatenate([np.zeros_like(h[:1]), h])
+            none = np.zeros_like(h[:1])
+            h = np.concatenate([h, none] if reading.early else [none, h])
             positions = np.arange(len(h))
         positions = positions + reading.shift
         known = {(): Row(*self.row(e, h, positions, [], reading))}
@@ -249,10 +259,7 @@ class Eagle3(Head):
         if self.config.get("norm_before_fc"):
             states = rms(states, self.w["input_norm.weight"], self.shape.eps)
         if self.config.get("fc_norm"):
-            parts = np.split(states, len(under(self.w, "fc_norm.")), -1)
-            norms = [self.w[f"fc_norm.{i}.weight"] for i in range(len(parts))]
-            parts = [rms(x, w, self.shape.eps) for x, w in zip(parts, norms, strict=True)]
-            states = np.concatenate(parts, -1)
+            states = self.normed_taps(states)
         return linear(self.w, "fc", states)
 
     def row(self, e, h, positions, caches, reading):
@@ -279,6 +286,31 @@ class Eagle1(Head):
         x = linear(self.w, "fc", self.halves(e, h, reading))
         y, caches = through(self.layers, self.shape, x, positions, caches)
         return y @ self.head.T, y, caches
+
+
+class TapDraft(Head):
+    """A draft model with a tied embedding, to which rows of verified tokens add fused taps."""
+
+    first_row = True
+
+    def __init__(self, tensors: Tensors, config: dict[str, Any], *_: Array):
+        tensors = {name.removeprefix("model."): x for name, x in tensors.items()}
+        table = tensors["embed_tokens.weight"]
+        super().__init__(tensors, config, table, table)
+        count = config["num_hidden_layers"]
+        self.layers = [under(self.w, f"layers.{i}.") for i in range(count)]
+
+    def fuse(self, states: Array) -> Array:
+        """Multiply the normalised states of the taps by `fc`; a wrong reading has no norms."""
+        normed = "fc_norm.0.weight" in self.w
+        return linear(self.w, "fc", self.normed_taps(states) if normed else states)
+
+    def row(self, e, h, positions, caches, reading):
+        """Add both. Drafted rows have the embedding alone, so zeros are fed back."""
+        y, caches = through(self.layers, self.shape, e + h, positions, caches)
+        after = self.normed(y)
+        back = {None: np.zeros_like(h), "held": h, "pre": y}[reading.feedback]
+        return after @ self.head.T, back, caches
 
 
 # By layout: the prefix of a layer's tensors and of those around it, and the names of the

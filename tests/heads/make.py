@@ -34,6 +34,7 @@ from characters import tokenizer  # noqa: E402
 from formula import Head  # noqa: E402
 from peers import PEERS, Peer  # noqa: E402
 from readings import VARIANTS, Wrong, wrong_readings  # noqa: E402
+from recipe_peer import TapDraftPeer  # noqa: E402
 from target import Target  # noqa: E402
 
 # What reference and formula may differ at most, what a wrong reading must change at least,
@@ -124,9 +125,9 @@ def write_head(case: Case, peer: type[Peer]) -> Path:
     folder = HERE / case.name
     folder.mkdir(exist_ok=True)
     config, shapes = peer.template(case, TARGETS.get(case.target) or dict(case.config))
-    tied = case.target is None and config["tie_word_embeddings"]
+    tied = config.get("tie_word_embeddings", False)
     if tied:
-        del shapes["lm_head.weight"]
+        shapes.pop("lm_head.weight", None)
     tensors = random_tensors(case.seed or case.name, shapes, case.bf16, tied)
     if case.target is None:
         write_target(folder, config, {**tensors, **copies(case, config, tensors)})
@@ -170,7 +171,12 @@ def third(
     args = (tensors, config, embed, head)
     if case.layout in formula.MTP_NAMES:
         return formula.Mtp(case.layout, *args)
-    kinds = {"eagle3": formula.Eagle3, "eagle1": formula.Eagle1, "medusa": formula.Medusa}
+    kinds = {
+        "eagle3": formula.Eagle3,
+        "eagle1": formula.Eagle1,
+        "medusa": formula.Medusa,
+        "tap_draft": formula.TapDraft,
+    }
     return kinds[case.layout](*args)
 
 
@@ -246,7 +252,7 @@ class Maker:
     """Makes the two rounds of a case."""
 
     def __init__(self, case: Case):
-        kind = PEERS[case.peer]
+        kind = {**PEERS, "recipe": TapDraftPeer}[case.peer]
         self.case, self.folder = case, write_head(case, kind)
         self.target = Target(HERE / case.target if case.target else self.folder)
         self.size = self.target.model.config.vocab_size

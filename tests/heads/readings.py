@@ -53,6 +53,9 @@ def wrong_readings(
             fewer = {**config, "medusa_num_layers": 1}
             found.append(Wrong("one block only", config=fewer, without=(".1.linear",)))
         return found
+    if case.layout == "tap_draft":
+        found += taps(case, target) + tap_draft(tensors)
+        return found + switches(config, tensors, head, target)
     found.append(Wrong("halves of the concatenation swapped", Reading(swapped=True)))
     found += taps(case, target)
     if case.heads is None:
@@ -87,6 +90,20 @@ def rows(case: Case, head: Head) -> list[Wrong]:
         label = "before" if head.post else "after"
         found.append(Wrong(f"the state {label} the last norm fed back", Reading(other)))
     return found
+
+
+def tap_draft(tensors: Tensors) -> list[Wrong]:
+    """Return readings of a draft model that adds features."""
+    norms = tuple(name for name in tensors if name.startswith("fc_norm."))
+    return [
+        Wrong("features of the token itself", Reading(early=True)),
+        Wrong("the features without norms", without=norms),
+        Wrong("no row of x_0", Reading(extra_first_row=True)),
+        Wrong("drafted rows one position later", VARIANTS["drafted_plus_one"]),
+        Wrong("the last feature in drafted rows", Reading("held")),
+        Wrong("the head's own states in drafted rows", Reading("pre")),
+        Wrong("rows of accepted tokens stay without features", stale=True),
+    ]
 
 
 def switches(config: dict[str, Any], tensors: Tensors, head: Head, target: Target) -> list[Wrong]:

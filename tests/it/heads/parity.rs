@@ -146,7 +146,7 @@ pub(super) fn source(case: &str, head: HeadSettings) -> Source {
 }
 
 /// Heads, with layers and without.
-pub(super) const CASES: [&str; 22] = [
+pub(super) const CASES: [&str; 23] = [
     "eagle1",
     "eagle1_no_bias",
     "eagle3_fc_norm",
@@ -169,6 +169,7 @@ pub(super) const CASES: [&str; 22] = [
     "mtp_qwen3",
     "mtp_speculators",
     "mtp_three_layers",
+    "tap_draft",
 ];
 
 /// The target of a case with its head.
