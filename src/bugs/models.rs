@@ -283,6 +283,7 @@ pub(super) const BUGS: &[Bug] = &[
         name: "early_exit_continues_stale",
         summary: "the target continues from what its first layers computed of a rejected token",
         mutant: Some(Mutant {
+            target: Some(|toy| Box::new(toy.keeping_old_rows())),
             draft: Some(|pair, _| exit(pair, ToyDrafts::StaleFirstLayers)),
             ..RIGHT
         }),

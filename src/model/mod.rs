@@ -22,6 +22,7 @@ mod session_states;
 mod step;
 mod taps;
 pub(crate) mod toy;
+mod toy_cache;
 mod toy_head;
 mod toy_states;
 #[cfg(feature = "engine")]

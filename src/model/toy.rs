@@ -4,7 +4,6 @@
 //! holds the tokens themselves and its distributions are read *from the cache*, so a
 //! wrong slot, mask or rollback changes the distribution and is detected.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -12,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::head_fault::HeadFault;
+use super::toy_cache::ToyCache;
 use super::toy_states::{LAYERS, WIDTH, state};
 use super::{
-    CacheDtype, Codec, Computed, Evaluation, Feed, HiddenStates, KvCache, LanguageModel, Letters,
-    ModelInfo, ModelInputs, Part, Role, Session, Step, Tap, Vocabulary, Words, Work,
+    CacheDtype, Codec, Computed, Evaluation, HiddenStates, LanguageModel, Letters, ModelInfo,
+    ModelInputs, Role, Session, Step, Vocabulary, Words, Work,
 };
 use crate::core::distribution::{Dist, Token};
 use crate::core::error::Error;
@@ -81,6 +81,8 @@ pub struct Toy {
     order: usize,
     start: Option<Token>,
     table: BTreeMap<Vec<Token>, Vec<f64>>,
+    /// Whether its cache keeps rows beyond the sequence, and copies them.
+    keeps_old_rows: bool,
 }
 
 impl ToyPair {
@@ -241,7 +243,7 @@ impl Toy {
             note: None,
             projection_weights: 0,
         };
-        Ok(Self { info, order, start, table })
+        Ok(Self { info, order, start, table, keeps_old_rows: false })
     }
 
     /// The logits after the given last tokens (at most `order` of them count).
@@ -258,6 +260,11 @@ impl Toy {
                 self.info.name
             ))
         })
+    }
+
+    /// The same model with a cache that keeps rows beyond the sequence, for bugs that read them.
+    pub(crate) fn keeping_old_rows(self) -> Self {
+        Self { keeps_old_rows: true, ..self }
     }
 
     /// Computes steps, each with its sequence's cache.
@@ -299,65 +306,12 @@ impl LanguageModel for Toy {
 
     fn session(&self) -> Result<Session, Error> {
         let slots = CONTEXT_LENGTH + MAX_NODES;
-        Ok(Session::new(Box::new(ToyCache::default()), slots, CONTEXT_LENGTH))
+        let cache = ToyCache { rows: Vec::new(), keeps_old_rows: self.keeps_old_rows };
+        Ok(Session::new(Box::new(cache), slots, CONTEXT_LENGTH))
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
         Session::evaluate_together(work, |sequences| self.run_all(sequences))
-    }
-}
-
-/// Rows up to the last one written, since a walk keeps many copies.
-#[derive(Debug, Default)]
-pub(super) struct ToyCache {
-    rows: Vec<Option<Token>>,
-}
-
-impl ToyCache {
-    pub(super) fn get(&self, slot: usize) -> Option<Token> {
-        self.rows.get(slot).copied().flatten()
-    }
-
-    /// The last tokens, at most `most`, that a token sees, itself included.
-    fn last(&self, feed: &Feed, most: usize) -> Result<Vec<Token>, Error> {
-        let last = feed.seen().rev().take(most).map(|slot| self.get(slot));
-        let mut tail = last
-            .collect::<Option<Vec<_>>>()
-            .ok_or_else(|| Error::engine("the toy's cache has a row that was never written"))?;
-        tail.reverse();
-        Ok(tail)
-    }
-
-    /// Whether a row that continues from a state does so from its own.
-    fn continues(&self, step: &Step, row: usize) -> Result<bool, Error> {
-        let Part::Rest(layers) = step.part else { return Ok(true) };
-        let feed = &step.feed[row];
-        let own = state(Tap::After(layers), feed.position, &self.last(feed, usize::MAX)?);
-        Ok(step.inputs.get(row * WIDTH..(row + 1) * WIDTH) == Some(&own[..]))
-    }
-
-    fn put(&mut self, slot: usize, row: Option<Token>) {
-        self.rows.resize(self.rows.len().max(slot + 1), None);
-        self.rows[slot] = row;
-    }
-}
-
-impl KvCache for ToyCache {
-    fn copy_row(&mut self, from: usize, to: usize) -> Result<(), Error> {
-        self.put(to, self.get(from));
-        Ok(())
-    }
-
-    fn try_clone(&self, slots: usize) -> Result<Box<dyn KvCache>, Error> {
-        Ok(Box::new(Self { rows: self.rows[..slots.min(self.rows.len())].to_vec() }))
-    }
-
-    fn key(&self, slots: usize) -> Vec<u8> {
-        (0..slots).flat_map(|slot| self.get(slot).unwrap_or(Token::MAX).to_le_bytes()).collect()
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
     }
 }
 

@@ -8,7 +8,8 @@
 
 use std::any::Any;
 
-use super::toy::{CONTEXT_LENGTH, Toy, ToyCache};
+use super::toy::{CONTEXT_LENGTH, Toy};
+use super::toy_cache::ToyCache;
 use super::toy_states::{LAYERS, OWN, WIDTH, extended, state};
 use super::{
     Computed, Evaluation, Features, Feed, HeadFault, HeadStep, KvCache, LanguageModel, ModelInfo,
