@@ -18,7 +18,7 @@ macro_rules! file {
     };
 }
 
-/// The embedded pair, the names of its models, the prompt sets, and two experiments.
+/// The embedded pair and its tap draft, the names of its models, the prompt sets, and two experiments.
 const SHIPPED: &[ShippedFile] = &[
     file!("configs/models.toml"),
     file!("configs/prompts/code.jsonl"),
@@ -33,6 +33,8 @@ const SHIPPED: &[ShippedFile] = &[
     file!("models/draft/model.safetensors"),
     file!("models/draft/tokenizer.json"),
     file!("models/draft/tokenizer_config.json"),
+    file!("models/tap/config.json"),
+    file!("models/tap/model.safetensors"),
     file!("models/target/config.json"),
     file!("models/target/generation_config.json"),
     file!("models/target/model.safetensors"),
