@@ -26,6 +26,7 @@ Face folder format (bf16, tied head) and share one tokenizer, a byte-level BPE o
 tokens. The tokenizer's post-processor begins every prompt with `<|bos|>`, and `<|eos|>`
 ends a document. The models complete Rust source and its documentation about as well as
 models of this size can; they know nothing else and are of no use beyond this project.
+A third one, the [tap draft](tap/README.md), is the draft model with hidden states of the target.
 
 `training/card.py` writes this page; every number comes from `training/evaluation.json`,
 `training/logs/` and `training/manifest.json`.

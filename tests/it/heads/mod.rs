@@ -13,6 +13,8 @@ mod native;
 mod parity;
 #[cfg(feature = "harness")]
 mod places;
+#[cfg(feature = "harness")]
+mod shipped;
 mod toys;
 #[cfg(feature = "engine")]
 mod wrong;

@@ -1,0 +1,144 @@
+//! The tap draft that ships with the project, and the experiment on wrong heads.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use specdec::checkpoint::pair::Pair;
+use specdec::core::chance::{Request, Seeded};
+use specdec::core::error::Error;
+use specdec::core::round::RoundEvent;
+use specdec::engine::{HeadSettings, Settings, Source};
+use specdec::measure::statistics::{LossPlace, ShareChange, ShareChanges};
+use specdec::method::decode::{Generation, Observer, StopRules, generate};
+use specdec::method::draft::Tools;
+use specdec::model::HeadFault;
+
+use super::history::still;
+use crate::asking::spec;
+
+fn project(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// The overlaps of q and p.
+#[derive(Default)]
+struct Overlaps(Vec<f64>);
+
+impl Observer for Overlaps {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
+        self.0.extend(event.forks().into_iter().map(|at| event.overlap(at)));
+        Ok(())
+    }
+}
+
+/// The mean overlap over the drafts of some prompts.
+fn overlap(target: &str, draft: Source) -> f64 {
+    let load = |path: &str| project(path).to_str().unwrap().to_owned();
+    let pair = Pair::load(load(target)).unwrap().with_draft(draft).unwrap();
+    let model = &*pair.target.model;
+    let tools = Tools { draft: pair.draft_model(), target: Some(model), texts: None };
+    let mut seen = Overlaps::default();
+    for file in ["code", "docs", "edits"] {
+        let lines = fs::read_to_string(project(&format!("configs/prompts/{file}.jsonl"))).unwrap();
+        for (number, line) in lines.lines().take(6).enumerate() {
+            let prompt = serde_json::from_str::<Value>(line).unwrap();
+            let tokens = pair.target.codec.encode(prompt["prompt"].as_str().unwrap()).unwrap();
+            let method = spec("model", 4, &[]).build_with(tools).unwrap();
+            let stop = StopRules::max_tokens(64);
+            let mut one = Generation::new(model, method, &tokens, stop, None).unwrap();
+            let mut chance =
+                Seeded::new(Request { seed: 18, prompt: &number.to_string(), repeat: 0 });
+            generate(&mut one, model, &mut chance, &still(), &mut seen).unwrap();
+        }
+    }
+    seen.0.iter().sum::<f64>() / seen.0.len() as f64
+}
+
+/// Catches: any mistake in how the tap draft is fed or computed that costs acceptance.
+#[test]
+fn the_tap_draft_is_better_than_the_draft_model_and_than_wrong_ones() {
+    let source = |path: &str| Source::from(project(path).to_str().unwrap().to_owned());
+    let wrong = |fault| {
+        let head = HeadSettings { fault: Some(fault), ..HeadSettings::default() };
+        source("models/tap").with(Settings { head, ..Settings::default() })
+    };
+    let right = overlap("models/target", source("models/tap"));
+    let draft = overlap("models/target", source("models/draft"));
+    // Held-out text has 0.71 to 0.73.
+    assert!(right > 0.7 && right > draft, "{right} {draft}");
+    for fault in [
+        HeadFault::TapsReversed,
+        HeadFault::FeatureStale,
+        HeadFault::TokenEarly,
+        HeadFault::FeatureNormsMissing,
+    ] {
+        let found = overlap("models/target", wrong(fault));
+        assert!(found < right - 0.02, "{}: {found} of {right}", fault.name());
+    }
+}
+
+const RESULTS: &str = "results/18-head-faults/2026-11-29-amd-epyc-2c";
+
+/// The rows of a table of results.
+fn rows(name: &str) -> Vec<Vec<String>> {
+    let text = fs::read_to_string(project(&format!("{RESULTS}/{name}.csv"))).unwrap();
+    let row = |line: &str| line.split(',').map(str::to_owned).collect();
+    text.lines().skip(1).map(row).collect()
+}
+
+fn number(text: &str) -> f64 {
+    text.parse().unwrap()
+}
+
+/// Catches: a number of the page that the results do not have; a rule that no longer names the
+/// place that the results state.
+#[test]
+fn the_tables_of_wrong_heads_are_those_of_the_results() {
+    let page = fs::read_to_string(project("experiments/18-head-faults/README.md")).unwrap();
+    let acceptance = rows("acceptance");
+    let mut table = String::new();
+    for row in rows("verdicts") {
+        let (head, fault) = (&row[0], &row[1]);
+        let own = acceptance.iter().filter(|own| own[0] == *head && own[1] == *fault);
+        let shares = own.map(|own| format!("{:.2}", number(&own[4]) / number(&own[3])));
+        let shares = shares.take(4).collect::<Vec<_>>().join(" | ");
+        let (tau, finding, place) = (number(&row[2]), &row[3], &row[4]);
+        let shown = if finding == "dropped" { place } else { "-" };
+        writeln!(table, "| {head} | `{fault}` | {shares} | {tau:.2} | {finding} | {shown} |")
+            .unwrap();
+        let change =
+            |at: usize| ShareChange { change: number(&row[at]), error: number(&row[at + 1]) };
+        let [first, later, early, late] = [5, 7, 9, 11].map(change);
+        let found = ShareChanges { first, later, early, late }.place();
+        let name = found.map_or("-", |place| match place {
+            LossPlace::AfterPrompt => "after_prompt",
+            LossPlace::WithLength => "with_length",
+            LossPlace::FirstToken => "first_token",
+            LossPlace::LaterTokens => "later_tokens",
+        });
+        assert_eq!(name, place, "{head} {fault}");
+    }
+    assert!(page.contains(&table), "the page should have this table:\n{table}");
+}
+
+/// Catches: a number of the tap draft's page that the results do not have.
+#[test]
+fn the_page_of_the_tap_draft_has_the_results() {
+    let page = fs::read_to_string(project("models/tap/README.md")).unwrap();
+    let cells = rows("tau");
+    let shown = |row: &[String]| {
+        let [tau, lo, hi] = [5, 6, 7].map(|at| number(&row[at]));
+        format!("{tau:.3} [{lo:.3}, {hi:.3}]")
+    };
+    let (draft, tap) = cells.split_at(cells.len() / 2);
+    for (draft, tap) in draft.iter().zip(tap) {
+        let (k, temperature) = (&draft[1], number(&draft[2]));
+        let line = format!("| {temperature} | {k} | {} | {} |\n", shown(draft), shown(tap));
+        assert!(page.contains(&line), "{line}");
+    }
+    let separate = |draft: &[String], tap: &[String]| number(&draft[7]) < number(&tap[6]);
+    let apart = draft.iter().zip(tap).map(|(draft, tap)| separate(draft, tap));
+    assert_eq!(apart.collect::<Vec<_>>(), [false, false, false, true]);
+}
