@@ -6,6 +6,9 @@
 The target has the shape 110m with random weights, and the head one layer of the same width. A pass
 has one row of a committed token, after 64 tokens: it reads the matrices of the fused features, of
 the layer and of its LM head. `specdec bench` measures it in turns with memory bandwidth.
+
+`taps.csv` has the time of a target's pass of five rows that keeps three hidden states of every row,
+divided by that of a pass that keeps none. Both alternate, sample by sample.
 """
 
 import argparse
@@ -17,13 +20,15 @@ from pathlib import Path
 
 import numpy as np
 
+from peers import Child
 from weights import SHAPES, VOCAB, folder
 
 ROOT = Path(__file__).resolve().parents[2]
 SPECDEC = ROOT / "target/release/specdec"
 SHAPE, TAPS, SEED = SHAPES["110m"], 3, 48
 DTYPES = {"f32": 4.0, "bf16": 2.0, "q8_0": 34 / 32}
-BAR = 1.15
+BAR, TAPS_BAR = 1.15, 1.01
+MOST_QUEUED = 0.02
 
 
 def matrices() -> dict[str, tuple[int, int]]:
@@ -90,16 +95,38 @@ def measure(target: Path, draft: Path, dtype: str, seconds: int) -> tuple[float,
     return float(re.search(r"^draft: (\S+) us per token", shown, re.M)[1]), bandwidth
 
 
+def taps(target: Path, samples: int) -> tuple[float, list[float]]:
+    """Times with states ÷ times without: that of the medians, and the quartiles of pairs."""
+    child = Child("specdec", [SPECDEC, "bench", "--target", target, "--interactive"], 2)
+    pairs = []
+    for _ in range(samples):
+        plain, kept = (child.pass_of(request) for request in ("pass 5", "tapped 5"))
+        if max(plain.queue_share, kept.queue_share) <= MOST_QUEUED:
+            pairs.append((plain.micros, kept.micros))
+    child.close()
+    plain, kept = np.median(pairs, axis=0)
+    ratios = [kept / plain for plain, kept in pairs]
+    return kept / plain, np.quantile(ratios, (0.25, 0.75)).tolist()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, default=Path(__file__).parent / "work")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=15)
+    parser.add_argument("--samples", type=int, default=400, help="of each kind, for the states")
     args = parser.parse_args()
     target, draft = folder(SHAPE, args.work), head(args.work)
     weights = sum(rows * columns for rows, columns in matrices().values())
     args.out.mkdir(parents=True, exist_ok=True)
+    with (args.out / "taps.csv").open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["target", "ratio", "quartile_1", "quartile_3"])
+        for name, place in (("embedded", ROOT / "models/target"), (SHAPE.name, target)):
+            ratio, quartiles = taps(place, args.samples)
+            writer.writerow([name, *(round(x, 4) for x in (ratio, *quartiles))])
+            print(name, f"T(5) with states: {ratio:.4f} of that without (bar: {TAPS_BAR})", flush=True)
     with (args.out / "heads.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["dtype", "repeat", "bytes", "pass_us", "gb_per_s", "ratio"])

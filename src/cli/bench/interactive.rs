@@ -58,7 +58,7 @@ pub(super) fn answer(
     let clock = MachineClock::default();
     let stopwatch = Stopwatch::new(&clock);
     let reading = ReadBenchmark::new(info.bytes_per_token)?;
-    let mut sequences = BTreeMap::new();
+    let (mut sequences, mut tapped) = (BTreeMap::new(), None);
     let mut session = model.session()?;
     for line in requests.lines() {
         let line = line?;
@@ -77,6 +77,14 @@ pub(super) fn answer(
                     Entry::Vacant(new) => new.insert(BenchSequences::new(model, place)?),
                 };
                 say(timed(&stopwatch, &mut *sequences.pass(wanted))?)?;
+            }
+            ["tapped", wanted] => {
+                let place = BenchPlace { context, batch: 1, shared: false };
+                let sequences = match &mut tapped {
+                    Some(known) => known,
+                    new => new.insert(BenchSequences::new(model, place)?.keeping_states()?),
+                };
+                say(timed(&stopwatch, &mut *sequences.pass(rows(wanted)?))?)?;
             }
             ["prefill", tokens] => {
                 let tokens = number(tokens, most)?;
@@ -100,7 +108,7 @@ pub(super) fn answer(
                 say(json!({"logits": logits(model, &mut session, &tokens)?}))?;
             }
             _ => bail!(
-                "request \"{line}\": allowed are pass M BATCH shared, prefill N, score N, read, beams B \
+                "request \"{line}\": allowed are pass M BATCH shared, tapped M, prefill N, score N, read, beams B \
                  STEPS, logits M, logits-after TOKEN ..., quit"
             ),
         }

@@ -76,7 +76,7 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "FILE", conflicts_with = "served")]
     figure: Option<PathBuf>,
     /// Take single samples on request, to alternate with other programs. Each line of standard
-    /// input gets a line of JSON: pass M BATCH shared, prefill N, score N, read, beams B STEPS,
+    /// input gets a line of JSON: pass M BATCH shared, tapped M, prefill N, score N, read, beams B STEPS,
     /// logits M, logits-after TOKEN ..., quit
     #[arg(long, conflicts_with_all = ["csv", "figure", "costs", "draft_shape", "served"])]
     interactive: bool,

@@ -8,7 +8,7 @@ use super::sample::Task;
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::tree::Draft;
-use crate::model::{LanguageModel, ModelInputs, Session, Want, Work, evaluate_one};
+use crate::model::{LanguageModel, ModelInputs, Session, Tap, Want, Work, evaluate_one};
 
 /// Where a pass is timed.
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +75,17 @@ impl<'a> BenchSequences<'a> {
         let copies = copies.collect::<Result<Vec<_>, _>>()?;
         let sessions = [first].into_iter().chain(copies).collect();
         Ok(Self { model, text: text.into(), sessions: Rc::new(RefCell::new(sessions)) })
+    }
+
+    /// The same sequences, which keep three hidden states of every token, as for a head.
+    pub(crate) fn keeping_states(self) -> Result<Self, Error> {
+        let info = self.model.info();
+        let layers = info.hidden.map_or(0, |hidden| hidden.layers);
+        let taps = [layers / 4, layers / 2, layers - layers / 4].map(Tap::After);
+        for session in &mut *self.sessions.borrow_mut() {
+            session.keep(&taps, info)?;
+        }
+        Ok(self)
     }
 
     /// A task that runs a pass of `rows` rows of each sequence. The first of them is the last of
