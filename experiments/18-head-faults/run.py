@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SPECDEC = ROOT / "target/release/specdec"
-K, MAX_TOKENS, REPEATS, SEEDS = 6, 128, 4, {"right": 16, "again": 17}
+K, MAX_TOKENS, REPEATS, SEEDS = 6, 128, 2, {"right": 16, "again": 17}
 CHANGES = ("first", "later", "early", "late")
 VERDICT = ["head", "fault", "tau", "finding", "place"]
 VERDICT += [column for place in CHANGES for column in (place, f"{place}_error")]

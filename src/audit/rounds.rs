@@ -9,8 +9,9 @@ use serde::Serialize;
 
 use super::drafted::DraftedOdds;
 use super::wealth::{Wealth, log_mean_exp, log10};
-use crate::measure::statistics::{LossPlace, ShareChange, ShareChanges, early_and_late};
-use crate::tapes::tape::{AcceptanceRule, TokenOdds};
+use crate::tapes::tape::{
+    AcceptanceRule, LossPlace, ShareChange, ShareChanges, TokenOdds, early_and_late,
+};
 
 /// A round that a decoder reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

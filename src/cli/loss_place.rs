@@ -1,6 +1,7 @@
 //! Where acceptance is lower, in words.
 
-use crate::measure::statistics::{LossPlace, ShareChange, ShareChanges, Z};
+use crate::measure::statistics::Z;
+use crate::tapes::tape::{LossPlace, ShareChange, ShareChanges};
 
 /// Lines on the place of a loss: the evidence, what looks like it in a head, and what else does.
 pub(super) fn lines(place: LossPlace, changes: &ShareChanges) -> [String; 3] {

@@ -5,7 +5,6 @@
 //! every interval is taken over prompts, never over rounds.
 
 mod acceptance;
-mod acceptance_shape;
 mod axis_contrast;
 mod between_machines;
 mod between_runs;
@@ -32,7 +31,6 @@ mod survival;
 mod time_sums;
 
 pub use acceptance::Acceptance;
-pub use acceptance_shape::{LossPlace, ShareChange, ShareChanges, early_and_late};
 pub use axis_contrast::{AxisContrast, AxisPoint, axis_contrasts};
 pub use between_machines::{BetweenMachines, ExpectedRatio, MIN_MACHINES, random_effects};
 pub use between_runs::{

@@ -17,8 +17,9 @@ use serde::Serialize;
 use self::evidence::{SignedWealth, smallest_mean};
 use self::pairs::{Paired, paired};
 pub use self::parts::{GateCategory, GatePosition};
-use crate::measure::statistics::{LossPlace, MIN_PROMPTS, Ratio, ShareChanges};
+use crate::measure::statistics::{MIN_PROMPTS, Ratio};
 use crate::tapes::recording::{RequestRounds, read_requests};
+use crate::tapes::tape::{LossPlace, ShareChanges};
 
 /// What counts as a change.
 #[derive(Debug, Clone, Copy)]

@@ -1,7 +1,8 @@
 //! Where in drafts and completions acceptance has changed.
 
 use super::pairs::{Paired, PairedPrompt, PlacedStep};
-use crate::measure::statistics::{MIN_PROMPTS, ShareChange, ShareChanges, early_and_late};
+use crate::measure::statistics::MIN_PROMPTS;
+use crate::tapes::tape::{ShareChange, ShareChanges, early_and_late};
 
 /// Accepted tokens, and those that were decided on.
 type Counts = [f64; 2];

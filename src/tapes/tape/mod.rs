@@ -18,6 +18,7 @@
 //! and scored.
 
 mod acceptance;
+mod acceptance_shape;
 mod beliefs;
 mod contents;
 mod diverging;
@@ -33,6 +34,7 @@ mod starts;
 mod teacher;
 
 pub use acceptance::{AcceptanceRule, TokenOdds};
+pub use acceptance_shape::{LossPlace, ShareChange, ShareChanges, early_and_late};
 pub use beliefs::{DraftBeliefs, DrawnBeliefs};
 pub use contents::Tape;
 pub use forecast::{Forecast, TapeEnd, TapeLength, forecast};

@@ -8,13 +8,14 @@ use specdec::core::distribution::Token;
 use specdec::core::error::Error;
 use specdec::core::round::RoundEvent;
 use specdec::core::sampling::SamplingParams;
-use specdec::measure::statistics::{LossPlace, ShareChange, ShareChanges, early_and_late};
 use specdec::method::decode::{Generation, MethodSpec, Observer, StopRules, generate};
 use specdec::method::draft::Tools;
 use specdec::model::{HeadFault, LanguageModel, ToyDrafts, ToyPair};
 use specdec::tapes::gate::{GateFinding, GateLimits, GateVerdict};
 use specdec::tapes::recording::RequestRounds;
-use specdec::tapes::tape::{AcceptanceRule, LoggedRound, Teacher};
+use specdec::tapes::tape::{
+    AcceptanceRule, LoggedRound, LossPlace, ShareChange, ShareChanges, Teacher, early_and_late,
+};
 
 use super::history::still;
 use crate::asking::spec;

@@ -10,10 +10,10 @@ use specdec::core::chance::{Request, Seeded};
 use specdec::core::error::Error;
 use specdec::core::round::RoundEvent;
 use specdec::engine::{HeadSettings, Settings, Source};
-use specdec::measure::statistics::{LossPlace, ShareChange, ShareChanges};
 use specdec::method::decode::{Generation, Observer, StopRules, generate};
 use specdec::method::draft::Tools;
 use specdec::model::HeadFault;
+use specdec::tapes::tape::{LossPlace, ShareChange, ShareChanges};
 
 use super::history::still;
 use crate::asking::spec;

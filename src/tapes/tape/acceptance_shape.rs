@@ -7,7 +7,8 @@
 
 use serde::Serialize;
 
-use super::WIDE_Z;
+/// Normal quantile of 99.5 %, for intervals of 99 %.
+const Z99: f64 = 2.575_829_303_548_901;
 
 /// A change of the share of accepted tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -58,7 +59,7 @@ pub fn early_and_late(share: f64) -> [bool; 2] {
 impl ShareChange {
     /// Whether the share is lower, by an interval of 99 %.
     fn is_lower(self) -> bool {
-        self.change + WIDE_Z * self.error < 0.0
+        self.change + Z99 * self.error < 0.0
     }
 
     /// Whether a loss is larger than another one, by an interval of 99 %, which is at most a third.
