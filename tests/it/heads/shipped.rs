@@ -118,9 +118,13 @@ fn the_tables_of_wrong_heads_are_those_of_the_results() {
         let [head, fault, tau, finding, place] = [0, 1, 2, 3, 4].map(|at| row[at].as_str());
         let own = |other: &&Vec<String>| other[0] == head && other[1] == fault;
         let shares = acceptance.iter().filter(own).take(4);
-        let shares = shares.map(|own| format!("{:.2}", number(&own[4]) / number(&own[3])));
+        let share = |own: &Vec<String>| match number(&own[3]) {
+            0.0 => "-".to_owned(),
+            decided => format!("{:.2}", number(&own[4]) / decided),
+        };
+        let shares = shares.map(share);
         let shares = shares.collect::<Vec<_>>().join(" | ");
-        let gate = if finding == "dropped" { place } else { finding };
+        let gate = if finding == "dropped" && place != "-" { place } else { finding };
         let audit = audits.iter().find(own).unwrap();
         let (log10_e, seen) = (number(&audit[4]), audit[6].as_str());
         let shown = if log10_e >= 3.0 { seen } else { "-" };
