@@ -157,3 +157,31 @@ fn the_page_of_the_tap_draft_has_the_results() {
     let apart = draft.iter().zip(tap).map(|(draft, tap)| separate(draft, tap));
     assert_eq!(apart.collect::<Vec<_>>(), [false, false, false, true]);
 }
+
+/// Catches: a number of the engine's page that the results do not have.
+#[test]
+fn the_page_of_the_engine_has_the_costs_of_heads() {
+    let page = fs::read_to_string(project("experiments/90-engine/README.md")).unwrap();
+    let costs = "results/90-engine/2026-11-29-amd-epyc-2c-heads";
+    let table = |name: &str| {
+        let text = fs::read_to_string(project(&format!("{costs}/{name}.csv"))).unwrap();
+        text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let heads = table("heads");
+    let range = |dtype: &str| {
+        let own = heads.iter().filter(|row| row.starts_with(dtype));
+        let ratios = own.map(|row| number(row.rsplit(',').next().unwrap()));
+        let (lo, hi) =
+            ratios.fold((f64::MAX, 0.0), |(lo, hi): (f64, f64), x| (lo.min(x), hi.max(x)));
+        format!("{lo:.2} to {hi:.2}")
+    };
+    let all = format!("takes {} times as long", range(""));
+    let each = ["f32", "bf16", "q8_0"].map(|dtype| format!("{} in {dtype}", range(dtype)));
+    let taps = table("taps").into_iter().map(|row| {
+        let ratio = row.split(',').nth(1).unwrap();
+        format!("{:.3} times", number(ratio))
+    });
+    for found in each.into_iter().chain([all]).chain(taps) {
+        assert!(page.contains(&found), "{found}");
+    }
+}
