@@ -107,7 +107,10 @@ fn wrong_requests_and_options_are_refused() {
         ("pass none", "allowed is 1 to 33 here"),
         ("pass 0", "allowed is 1 to 33 here"),
         ("logits 18446744073709551615", "allowed is 1 to 33 here"),
-        ("passes 3", "allowed are pass M BATCH shared, prefill N, score N, read, beams B STEPS, "),
+        (
+            "passes 3",
+            "allowed are pass M BATCH shared, tapped M, prefill N, score N, read, beams B STEPS, ",
+        ),
         ("logits-after", "allowed are pass M BATCH"),
         ("logits-after 0 -1", "token \"-1\": allowed is 0 to "),
         ("logits-after 4294967295", "token \"4294967295\": allowed is 0 to "),
