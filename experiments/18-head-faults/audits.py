@@ -1,12 +1,11 @@
 """What `specdec audit` says of a server whose head has a fault, given the right head.
 
-    cargo build --release --features serve
+    cargo build --release
     python experiments/18-head-faults/audits.py --head NAME=FOLDER… --work WORK --out OUT
 
 The server is `specdec serve`. Writes OUT/audits.csv. Completions that exist in WORK are kept.
 """
 
-import argparse
 import csv
 import json
 import subprocess
@@ -15,7 +14,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from run import SPECDEC, catalog, faults
+from run import SPECDEC, arguments, catalog, faults
 
 PORT, K, TOKENS, MAX_TOKENS = 8718, 4, 12_000, 64
 PLACES = ("first", "later", "early", "late")
@@ -57,16 +56,9 @@ def audit(name: str, right: Path, work: Path) -> dict | None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--head", action="append", required=True, metavar="NAME=FOLDER")
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True)
-    args = parser.parse_args()
-    heads = {name: Path(path) for name, path in (head.split("=", 1) for head in args.head)}
-    work = args.work.resolve()
+    heads, work, out = arguments(__doc__)
     catalog(heads, work)
-    args.out.mkdir(parents=True, exist_ok=True)
-    with (args.out / "audits.csv").open("w", newline="") as file:
+    with (out / "audits.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         columns = [column for place in PLACES for column in (place, f"{place}_error")]
         header = ["head", "fault", "refuted", "rounds", "log10_e", "log10_e_fewer", "place"]

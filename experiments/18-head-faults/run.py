@@ -98,14 +98,20 @@ def gate(right: Path, folder: Path) -> dict:
     return json.loads(file.read_text())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def arguments(page: str) -> tuple[dict[str, Path], Path, Path]:
+    """The heads by name, the folder of runs, and that of results."""
+    parser = argparse.ArgumentParser(description=page)
     parser.add_argument("--head", action="append", required=True, metavar="NAME=FOLDER")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     heads = {name: Path(path) for name, path in (head.split("=", 1) for head in args.head)}
-    work = args.work.resolve()
+    args.out.mkdir(parents=True, exist_ok=True)
+    return heads, args.work.resolve(), args.out
+
+
+def main() -> None:
+    heads, work, out = arguments(__doc__)
     catalog(heads, work)
     acceptance, verdicts = [], []
     for head in heads:
@@ -124,13 +130,12 @@ def main() -> None:
             row = [head, fault, round(said["tau"][1], 4), said["finding"], said["place"] or "-"]
             print(*row, *changes, flush=True)
             verdicts.append([*row, *changes])
-    args.out.mkdir(parents=True, exist_ok=True)
     tables = {
         "acceptance.csv": (["head", "fault", "position", "decided", "accepted"], acceptance),
         "verdicts.csv": (VERDICT, verdicts),
     }
     for name, (header, rows) in tables.items():
-        with (args.out / name).open("w", newline="") as file:
+        with (out / name).open("w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerows([header, *rows])
     digest = {
@@ -140,7 +145,7 @@ def main() -> None:
     version = subprocess.run([SPECDEC, "--version"], capture_output=True, text=True).stdout.strip()
     manifest = {"program": version, "heads": digest, "k": K, "temperature": 1}
     manifest |= {"max_tokens": MAX_TOKENS, "repeats": REPEATS, "seeds": SEEDS}
-    (args.out / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
+    (out / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
 
 
 if __name__ == "__main__":

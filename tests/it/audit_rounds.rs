@@ -23,7 +23,7 @@ const PROMPT: [u32; 2] = [0, 1];
 
 /// The accepted tokens of each round.
 #[derive(Default)]
-struct Counts(Vec<usize>);
+pub(super) struct Counts(pub(super) Vec<usize>);
 
 impl Observer for Counts {
     fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {

@@ -5,10 +5,8 @@ use specdec::audit::{
 };
 use specdec::core::chance::{Request, Seeded};
 use specdec::core::distribution::Token;
-use specdec::core::error::Error;
-use specdec::core::round::RoundEvent;
 use specdec::core::sampling::SamplingParams;
-use specdec::method::decode::{Generation, MethodSpec, Observer, StopRules, generate};
+use specdec::method::decode::{Generation, MethodSpec, StopRules, generate};
 use specdec::method::draft::Tools;
 use specdec::model::{HeadFault, LanguageModel, ToyDrafts, ToyPair};
 use specdec::tapes::gate::{GateFinding, GateLimits, GateVerdict};
@@ -19,6 +17,7 @@ use specdec::tapes::tape::{
 
 use super::history::still;
 use crate::asking::spec;
+use crate::audit_rounds::Counts;
 use crate::tape_support::sequence_of;
 
 const K: usize = 4;
@@ -29,17 +28,6 @@ const PROMPT: [Token; 3] = [0, 1, 2];
 /// A target and its draft, of which 99 % are accepted; a wrong toy head drafts uniformly.
 fn pair() -> ToyPair {
     ToyPair::context_free(&[0.85, 0.1, 0.05], &[0.84, 0.1, 0.06])
-}
-
-/// The accepted tokens of each round.
-#[derive(Default)]
-struct Accepted(Vec<usize>);
-
-impl Observer for Accepted {
-    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
-        self.0.push(event.verdict.path.len());
-        Ok(())
-    }
 }
 
 fn drafter(fault: Option<HeadFault>) -> Box<dyn LanguageModel> {
@@ -56,7 +44,7 @@ fn completions(fault: Option<HeadFault>, seed: u64) -> Vec<(Vec<Token>, Vec<usiz
         let stop = StopRules::max_tokens(TOKENS);
         let mut one = Generation::new(&target, method, &PROMPT, stop, None).unwrap();
         let mut chance = Seeded::new(Request { seed, prompt: "places", repeat });
-        let mut counts = Accepted::default();
+        let mut counts = Counts::default();
         generate(&mut one, &target, &mut chance, &still(), &mut counts).unwrap();
         (one.new_tokens().to_vec(), counts.0)
     };

@@ -133,6 +133,23 @@ fn the_tables_of_wrong_heads_are_those_of_the_results() {
         assert_eq!(audit[2], "False");
     }
     assert!(page.contains(&table), "the page should have this table:\n{table}");
+    let of = |rows: &[Vec<String>], head: &str, found: &dyn Fn(&[String]) -> bool| {
+        let faults =
+            rows.iter().filter(|row| row[0] == head && row[1] != "right" && row[1] != "again");
+        let (all, shown) = (faults.clone().count(), faults.filter(|row| found(row)).count());
+        format!("{shown} of {all}")
+    };
+    let [eagle3, tap] = ["eagle3", "tap"].map(|head| {
+        let audited = of(&audits, head, &|row| number(&row[4]) >= 3.0);
+        let gated = of(&rows("verdicts"), head, &|row| row[3] == "dropped" && row[4] != "-");
+        [audited, gated]
+    });
+    let audited = format!("{} faults in EAGLE-3 and {} in the tap draft", eagle3[0], tap[0]);
+    let gated = format!(
+        "It finds {} faults in EAGLE-3, with the audit's places, and {}",
+        eagle3[1], tap[1]
+    );
+    assert!(page.contains(&audited) && page.contains(&gated), "{audited}; {gated}");
 }
 
 /// Catches: a number of the tap draft's page that the results do not have.
