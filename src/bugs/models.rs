@@ -140,7 +140,7 @@ impl LanguageModel for Careless {
                     rows.push(Logits::F64(self.toy.logits(&sequence)?.to_vec()));
                 }
                 Session::commit(work, &step);
-                Ok(Evaluation { rows, computed: step.feed.len() })
+                Ok(Evaluation { rows, computed: step.feed.len(), ..Evaluation::default() })
             })
             .collect()
     }

@@ -259,7 +259,7 @@ impl LanguageModel for ScoringServer {
             let prefixes = work.want.rows(work.draft.len()).into_iter().map(prefix);
             let rows = self.rows(&prefixes.collect::<Vec<_>>());
             let rows = rows.map_err(|error| Error::engine(format!("{error:#}")))?;
-            Ok(Evaluation { computed: rows.len(), rows })
+            Ok(Evaluation { computed: rows.len(), rows, ..Evaluation::default() })
         };
         work.iter_mut().map(evaluated).collect()
     }

@@ -61,7 +61,7 @@ impl ChainedHeads {
             let part = &work.context[level..];
             computed += self.level(work, (level, part), Want::Nothing)?.computed;
         }
-        Ok(Evaluation { rows: Vec::new(), computed })
+        Ok(Evaluation { computed, ..Evaluation::default() })
     }
 
     /// Evaluates a head over its part of a text.

@@ -61,7 +61,7 @@ impl Session {
     pub(super) fn end(work: &mut Work<'_>, step: &Step, computed: Computed) -> Evaluation {
         work.session.keep_rows(&step.feed, &computed.states);
         Self::commit(work, step);
-        Evaluation { rows: computed.logits, computed: step.feed.len() }
+        Evaluation { rows: computed.logits, computed: step.feed.len(), ..Evaluation::default() }
     }
 
     /// The engine's cache, of its own type.

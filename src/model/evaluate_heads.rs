@@ -2,7 +2,8 @@
 //!
 //! A head computes level by level. Level 0 has the committed tokens, whose rows read features that
 //! the target has supplied. Level k has the drafted tokens of depth k, whose rows continue from the
-//! states of their parents.
+//! states of their parents. Behind a head that drafts in parallel, drafted tokens are masks, which
+//! read the same feature each; they are in level 0, too.
 
 use super::evaluate::Computed;
 use super::{Evaluation, Feed, KvCache, Session, Step, Work};
@@ -33,7 +34,8 @@ impl Session {
     ) -> Result<Vec<Evaluation>, Error> {
         let mut parts = Vec::with_capacity(work.len());
         for work in &mut *work {
-            parts.push(Part::of(Self::prepare(work)?, work.context.len()));
+            let step = Self::prepare(work)?;
+            parts.push(Part::of(step, work.context.len(), work.session.mask().is_some()));
         }
         let levels = parts.iter().flat_map(|part| part.levels.iter().max()).max();
         for level in 0..levels.map_or(0, |deepest| deepest + 1) {
@@ -56,17 +58,19 @@ impl Session {
             Self::commit(work, &part.step);
             part.found.sort_by_key(|(wanted, _)| *wanted);
             let rows = part.found.into_iter().map(|(_, row)| row).collect();
-            evaluations.push(Evaluation { rows, computed: part.step.feed.len() });
+            let computed = part.step.feed.len();
+            evaluations.push(Evaluation { rows, computed, ..Evaluation::default() });
         }
         Ok(evaluations)
     }
 
-    /// The input of a row: a feature at level 0, otherwise the state of the parent.
-    fn head_input(&self, feed: &Feed, level: usize) -> Option<&[f32]> {
-        if level == 0 {
+    /// The input of a row: a feature for one of the first `committed` tokens, otherwise the mask's
+    /// or the state of the parent.
+    fn head_input(&self, feed: &Feed, committed: usize) -> Option<&[f32]> {
+        if feed.slot < committed {
             return self.supplied_at(feed.slot);
         }
-        self.states_at(feed.seen().rev().nth(1)?)
+        self.mask().or_else(|| self.states_at(feed.seen().rev().nth(1)?))
     }
 }
 
@@ -77,12 +81,15 @@ struct Part {
     levels: Vec<usize>,
     /// Logits with their places among the wanted rows.
     found: Vec<(usize, Logits)>,
+    /// Number of committed tokens.
+    committed: usize,
 }
 
 impl Part {
-    fn of(step: Step, context: usize) -> Self {
-        let level = |feed: &Feed| (feed.position + 1).saturating_sub(context);
-        Self { levels: step.feed.iter().map(level).collect(), step, found: Vec::new() }
+    fn of(step: Step, committed: usize, parallel: bool) -> Self {
+        let depth = |feed: &Feed| (feed.position + 1).saturating_sub(committed);
+        let level = |feed| if parallel { 0 } else { depth(feed) };
+        Self { levels: step.feed.iter().map(level).collect(), step, found: Vec::new(), committed }
     }
 
     /// The places, among the wanted rows, of those of a level.
@@ -97,7 +104,7 @@ impl Part {
             if self.levels[place] != level {
                 continue;
             }
-            let input = session.head_input(feed, level);
+            let input = session.head_input(feed, self.committed);
             let missing = || Error::engine(format!("slot {} of a head has no input", feed.slot));
             step.inputs.extend_from_slice(input.ok_or_else(missing)?);
             if self.step.rows.contains(&place) {

@@ -1,6 +1,7 @@
 //! Language models: one trait, the sequences that models work on, and the
 //! implementations. This is the only module of the project that names candle.
 
+mod blocks;
 mod cache_dtype;
 #[cfg(feature = "engine")]
 mod chained_heads;
@@ -13,6 +14,7 @@ mod evaluate;
 mod evaluate_heads;
 mod head_fault;
 mod kv_cache;
+mod parallel;
 #[cfg(feature = "harness")]
 mod prefilled;
 mod random_toy;
@@ -22,7 +24,9 @@ mod session_states;
 mod step;
 mod taps;
 pub(crate) mod toy;
+mod toy_block;
 mod toy_cache;
+mod toy_drafter;
 mod toy_head;
 mod toy_states;
 #[cfg(feature = "engine")]
@@ -30,6 +34,7 @@ pub(crate) mod uncached;
 mod vocabulary;
 pub mod zoo;
 
+pub use blocks::{Block, BlockPrediction, BlockRow};
 pub use cache_dtype::CacheDtype;
 #[cfg(feature = "engine")]
 pub(crate) use chained_heads::ChainedHeads;
@@ -43,12 +48,14 @@ pub use head_fault::HeadFault;
 pub use kv_cache::KvCache;
 #[cfg(feature = "engine")]
 pub(crate) use kv_cache::NoRows;
+pub(crate) use parallel::ParallelModel;
 #[cfg(feature = "harness")]
 pub use prefilled::Prefilled;
 pub use session::Session;
 pub use step::{Feed, Step};
 pub use taps::{Features, HiddenStates, ModelInputs, Tap};
 pub use toy::{Toy, ToyDrafts, ToyPair, hex};
+pub use toy_block::block_text;
 pub use vocabulary::{SharedVocabulary, TranslatedModel, Vocabulary, check_pair};
 
 use std::any::Any;
@@ -160,6 +167,9 @@ pub struct Evaluation {
     pub rows: Vec<Logits>,
     /// Number of tokens the pass computed.
     pub computed: usize,
+    /// Of a drafter that estimates it: by wanted row, the probability that the token after it will
+    /// be accepted.
+    pub confidences: Vec<f64>,
 }
 
 /// The name of the CPU, the device that every build has.

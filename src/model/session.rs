@@ -9,6 +9,9 @@
 //! Rows live in *slots*. A context token's slot is its position; node `i` of
 //! the draft sits in slot `context.len() + i`, wherever in the tree it is.
 
+use std::sync::Arc;
+
+use super::blocks::BlockAfter;
 use super::early_rows::{EarlyRows, Part};
 use super::step::{Feed, Step};
 use super::taps::{KeptStates, Supplied};
@@ -34,6 +37,8 @@ pub struct Session {
     pub(super) supplied: Option<Supplied>,
     /// Rows of which only the first layers have been computed.
     pub(super) early: EarlyRows,
+    /// Of a drafter of blocks: the last one.
+    pub(super) block: Option<Arc<BlockAfter>>,
 }
 
 /// What slot `context.len() + i` holds.
@@ -57,6 +62,7 @@ impl Session {
             kept: KeptStates::default(),
             supplied: None,
             early: EarlyRows::default(),
+            block: None,
         }
     }
 
@@ -93,6 +99,7 @@ impl Session {
             kept: self.kept.first(self.context.len() + self.tree.len()),
             supplied: self.supplied.clone(),
             early: self.early.clone(),
+            block: self.block.clone(),
         })
     }
 
@@ -106,8 +113,8 @@ impl Session {
         let cache = self.cache.share(tokens, self.context.len() + self.tree.len())?;
         let context = self.context[..tokens].to_vec();
         let (kept, supplied) = (self.kept.first(tokens), self.supplied.clone());
-        let early = self.early.clone();
-        Ok(Self { cache, context, tree: Vec::new(), kept, supplied, early, ..*self })
+        let (early, block) = (self.early.clone(), self.block.clone());
+        Ok(Self { cache, context, tree: Vec::new(), kept, supplied, early, block, ..*self })
     }
 
     /// The tokens whose rows it holds, without a draft's.
@@ -136,6 +143,7 @@ impl Session {
         self.kept = other.kept.first(held);
         self.supplied.clone_from(&other.supplied);
         self.early.clone_from(&other.early);
+        self.block.clone_from(&other.block);
         Ok(())
     }
 

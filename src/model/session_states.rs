@@ -2,6 +2,7 @@
 //! reads and continues from.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::early_rows::EarlyRows;
 use super::taps::{KeptStates, Supplied, check};
@@ -20,6 +21,22 @@ impl Session {
         self.kept = KeptStates::of_head(state);
         self.supplied = Some(Supplied::of(features));
         self
+    }
+
+    /// The same sequence for a head that drafts in parallel: the drafted tokens are masks, whose
+    /// rows read this feature.
+    #[must_use]
+    pub fn of_parallel_head(self, features: &Features, mask: &[f32]) -> Self {
+        let mut session = self.of_head(features, 0);
+        if let Some(supplied) = &mut session.supplied {
+            supplied.mask = Some(Arc::from(mask));
+        }
+        session
+    }
+
+    /// The feature of masks.
+    pub(super) fn mask(&self) -> Option<&[f32]> {
+        self.supplied.as_ref()?.mask.as_deref()
     }
 
     /// Whether rows of drafted tokens stay when these are accepted.

@@ -1,6 +1,7 @@
 //! Hidden states: which ones a model can return, which ones it reads, and their rows.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::head_fault::{HeadFault, RejectedRows};
 use crate::core::error::Error;
@@ -77,6 +78,8 @@ pub struct Features {
     pub first_row: bool,
     /// The deepest draft, if there is one.
     pub deepest: Option<usize>,
+    /// Whether it estimates the acceptance of a token before it is drawn.
+    pub estimates: bool,
     /// A mistake, for studies of what finds it.
     pub fault: Option<HeadFault>,
 }
@@ -251,6 +254,8 @@ pub(super) struct Supplied {
     pub(super) rows: StateRows,
     pub(super) fault: Option<HeadFault>,
     pub(super) rejected: RejectedRows,
+    /// The feature of masks, which stand for drafted tokens where a head drafts in parallel.
+    pub(super) mask: Option<Arc<[f32]>>,
 }
 
 impl Supplied {

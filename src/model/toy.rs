@@ -58,7 +58,8 @@ pub struct ToyPair {
     pub words: Option<[Words; 2]>,
 }
 
-/// What the draft of a toy pair is; its distributions are those of the table in any case.
+/// What the draft of a toy pair is; its distributions are those of the table in any case, but blocks
+/// have masks in place of drafted tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToyDrafts {
     /// A draft model.
@@ -68,6 +69,10 @@ pub enum ToyDrafts {
     Head,
     /// The same with a mistake.
     WrongHead(HeadFault),
+    /// A drafter of blocks with hidden states of the target; see [`block_text`](super::block_text).
+    Block,
+    /// The draft model behind masks: a row has masks in place of all drafted tokens.
+    Parallel,
     /// The target's first layers.
     FirstLayers,
     /// The same, whose pass keeps the rows of rejected tokens.

@@ -13,7 +13,7 @@ use super::toy_cache::ToyCache;
 use super::toy_states::{LAYERS, OWN, WIDTH, extended, state};
 use super::{
     Computed, Evaluation, Features, Feed, HeadFault, HeadStep, KvCache, LanguageModel, ModelInfo,
-    ModelInputs, Session, Step, Tap, ToyDrafts, ToyPair, Work,
+    ModelInputs, Session, Step, Tap, Work,
 };
 use crate::core::distribution::Token;
 use crate::core::error::Error;
@@ -22,23 +22,6 @@ use crate::core::tree::MAX_NODES;
 
 /// The states that a toy head reads.
 const TAPS: [Tap; 3] = [Tap::After(1), Tap::After(3), Tap::Normed];
-impl ToyPair {
-    /// What drafts: the draft as a model, as a head, or as the target's first layers.
-    ///
-    /// # Errors
-    /// As [`Self::target`].
-    pub fn drafter(&self, name: &str) -> Result<Box<dyn LanguageModel>, Error> {
-        let draft = self.draft(name)?;
-        Ok(match self.drafts {
-            ToyDrafts::Model => Box::new(draft),
-            ToyDrafts::Head => Box::new(ToyHead::new(draft, None)?),
-            ToyDrafts::WrongHead(fault) => Box::new(ToyHead::new(draft, Some(fault))?),
-            ToyDrafts::FirstLayers => Box::new(ToyFirstLayers::new(draft, false)),
-            ToyDrafts::StaleFirstLayers => Box::new(ToyFirstLayers::new(draft, true)),
-        })
-    }
-}
-
 /// The layers of a toy target that draft.
 pub(super) const EXIT: usize = 2;
 

@@ -25,7 +25,7 @@ impl LanguageModel for Uncached {
         let afresh = |work: &mut Work<'_>| {
             // Rows that nothing keeps need not be computed.
             if work.want == Want::Nothing {
-                return Ok(Evaluation { rows: Vec::new(), computed: 0 });
+                return Ok(Evaluation::default());
             }
             let (mut session, want) = (self.0.session()?, work.want.clone());
             let (context, draft) = (work.context, work.draft);

@@ -114,7 +114,7 @@ pub const OTHER_VOCABULARIES: &[ToyEntry] = &[
     },
 ];
 
-/// Built-in toy pairs whose draft reads hidden states of the target.
+/// Built-in toy pairs whose draft reads hidden states of the target, or drafts in parallel.
 pub const HEADS: &[ToyEntry] = &[
     ToyEntry {
         name: "head",
@@ -130,6 +130,23 @@ pub const HEADS: &[ToyEntry] = &[
         build: || {
             let pair = pair(3, |c, t| some(24, c, t), |c, t| weight(25, c, t));
             pair.drafting_with(ToyDrafts::FirstLayers)
+        },
+    },
+    ToyEntry {
+        name: "block",
+        summary: "3 tokens, the draft is a block: its rows depend on context, depth and last token",
+        build: || {
+            let pair = pair(3, |c, t| weight(26, c, t), |c, t| some(27, c, t));
+            pair.drafting_with(ToyDrafts::Block)
+        },
+    },
+    ToyEntry {
+        name: "parallel",
+        summary: "3 tokens, the draft has masks for the tokens drafted before: its rows depend on \
+                  context and depth",
+        build: || {
+            let pair = pair(3, |c, t| some(28, c, t), |c, t| weight(29, c, t));
+            pair.drafting_with(ToyDrafts::Parallel)
         },
     },
 ];

@@ -11,8 +11,8 @@ use super::place::{Place, choices};
 use super::settings::{SETTINGS, SamplingSetting};
 use crate::core::registry::Class;
 use crate::method::decode::MethodSpec;
-use crate::model::Vocabulary;
 use crate::model::zoo::{HEADS, OTHER_VOCABULARIES, TOYS, ToyEntry};
+use crate::model::{ToyDrafts, Vocabulary};
 
 /// The largest K of chains, and the largest K in the complete product.
 const MOST_TOKENS: usize = 5;
@@ -149,23 +149,32 @@ impl ExactnessCell {
 /// - Named toys with the other length policies, which only stop drafting earlier: pairs of factors.
 ///   In the full form the method is one factor.
 /// - Named toys with further settings of verifiers and policies: pairs of factors.
-/// - The same on toys whose draft model has its own vocabulary, and on toys whose draft is a head or
-///   the target's first layers, for methods that use a draft model.
+/// - The same on toys whose draft model has its own vocabulary, and on toys whose draft is a head, a
+///   block or the target's first layers, for methods that use a draft model.
 /// - Random toys.
+///
+/// Methods that need estimates of acceptance run on the toys whose draft has them.
 pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
-    let readers = methods.iter().filter(|method| method.proposer.entry.build.needs_model);
-    let readers = readers.copied().collect::<Vec<_>>();
+    let reads = |method: &&Combination| method.proposer.entry.build.needs_model;
+    let readers = methods.iter().filter(reads).copied().collect::<Vec<_>>();
+    let methods = methods.iter().filter(|method| !method.needs_estimates());
+    let methods = methods.copied().collect::<Vec<_>>();
+    let others = methods.iter().filter(reads).copied().collect::<Vec<_>>();
+    let estimates = |toy: &&ToyEntry| (toy.build)().drafts == ToyDrafts::Block;
+    let (with, without): (Vec<_>, Vec<_>) = HEADS.iter().partition(estimates);
+    let [toys, other_vocabularies] = [TOYS, OTHER_VOCABULARIES].map(|toys| Vec::from_iter(toys));
     [
-        on_toys(methods, TOYS, full),
-        on_toys(&readers, OTHER_VOCABULARIES, full),
-        on_toys(&readers, HEADS, full),
-        on_random_toys(methods, full),
+        on_toys(&methods, &toys, full),
+        on_toys(&others, &other_vocabularies, full),
+        on_toys(&others, &without, full),
+        on_toys(&readers, &with, full),
+        on_random_toys(&methods, full),
     ]
     .concat()
 }
 
 /// The cells on the given named toys.
-fn on_toys(methods: &[Combination], toys: &'static [ToyEntry], full: bool) -> Vec<ExactnessCell> {
+fn on_toys(methods: &[Combination], toys: &[&'static ToyEntry], full: bool) -> Vec<ExactnessCell> {
     let complete = |methods: &[Combination]| complete(methods, toys, full);
     let (main, varied): (Vec<Combination>, Vec<_>) =
         methods.iter().partition(|method| method.has_first_settings());
@@ -189,10 +198,10 @@ fn is_walked(method: &Combination) -> bool {
 }
 
 /// Every cell of the given methods on the given toys.
-fn complete(methods: &[Combination], toys: &'static [ToyEntry], full: bool) -> Vec<ExactnessCell> {
+fn complete(methods: &[Combination], toys: &[&'static ToyEntry], full: bool) -> Vec<ExactnessCell> {
     // The fields that depend on the toy are the same for all methods.
     let on_toy = |&method| {
-        let on = |toy| ExactnessCell::new(method, &SETTINGS[0], Place::Named(toy), 1);
+        let on = |&toy| ExactnessCell::new(method, &SETTINGS[0], Place::Named(toy), 1);
         toys.iter().map(on).collect::<Vec<_>>()
     };
     let on_toys = methods.first().map_or_else(Vec::new, on_toy);

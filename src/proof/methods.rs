@@ -9,7 +9,7 @@ use crate::core::sampling::SamplingParams;
 use crate::core::tree::{DraftShape, Siblings};
 use crate::method::decode::MethodSpec;
 use crate::method::draft::{BuildDrafter, DRAFTERS, is_plain};
-use crate::method::length::{BuildLength, LENGTHS};
+use crate::method::length::{BuildLength, LENGTHS, LengthParams};
 use crate::method::verify::{BuildVerifier, VERIFIERS};
 
 /// Settings by key.
@@ -204,6 +204,12 @@ impl Combination {
         let races = verifier.coupling().is_some();
         let drawn = |shape: DraftShape| shape.sampled && shape.only(&[Siblings::Independent]);
         races && self.proposer.shape().is_some_and(drawn)
+    }
+
+    /// Whether its length policy needs a draft model that estimates acceptance.
+    pub(super) fn needs_estimates(&self) -> bool {
+        let params = LengthParams { num_speculative_tokens: 1, params: &self.length.params() };
+        (self.length.entry.build)(&params).is_ok_and(|length| length.needs_estimates())
     }
 
     /// Whether its length policy makes decisions.

@@ -3,7 +3,7 @@
 
 use crate::core::distribution::Token;
 use crate::core::error::Error;
-use crate::model::{LanguageModel, Role, Toy, ToyPair, TranslatedModel};
+use crate::model::{LanguageModel, Role, Toy, ToyDrafts, ToyPair, TranslatedModel, block_text};
 
 /// Rows of logits, computed without a session, a cache or a draft.
 pub trait TableRows: std::fmt::Debug {
@@ -40,10 +40,26 @@ pub fn draft_model(pair: &ToyPair, target: &Toy) -> Result<Box<dyn LanguageModel
 /// If a table is invalid.
 pub fn draft_rows(pair: &ToyPair) -> Result<Box<dyn TableRows>, Error> {
     let draft = pair.draft("draft")?;
+    let block = |draft, markov| Box::new(RowsOfBlock { draft, markov });
     Ok(match pair.words {
+        None if pair.drafts == ToyDrafts::Block => block(draft, true),
+        None if pair.drafts == ToyDrafts::Parallel => block(draft, false),
         None => Box::new(draft),
         Some([target, own]) => Box::new(TranslatedRows { draft, target: target.0, own: own.0 }),
     })
+}
+
+/// The rows of a block.
+#[derive(Debug)]
+struct RowsOfBlock {
+    draft: Toy,
+    markov: bool,
+}
+
+impl TableRows for RowsOfBlock {
+    fn after(&self, context: &[Token], drafted: &[Token]) -> Result<Vec<f64>, Error> {
+        self.draft.after(&block_text(context, drafted, self.markov), &[])
+    }
 }
 
 /// The rows of a draft model with its own words.

@@ -40,6 +40,18 @@ impl DraftLength for Watched {
         most
     }
 
+    fn is_worth(&mut self, confidence: f64) -> bool {
+        let more = self.inner.is_worth(confidence);
+        if !more {
+            self.stopped.set(true);
+        }
+        more
+    }
+
+    fn needs_estimates(&self) -> bool {
+        self.inner.needs_estimates()
+    }
+
     fn needs_confidence(&self) -> bool {
         self.inner.needs_confidence()
     }

@@ -80,6 +80,17 @@ pub(crate) fn check_prompt(model: &ModelInfo, prompt: &[Token]) -> Result<(), Er
     Ok(())
 }
 
+/// Checks that the drafter estimates acceptance if the draft length depends on it.
+fn check_estimates(method: &mut Method<'_>) -> Result<(), Error> {
+    if !method.length.needs_estimates() || method.drafter.estimates() {
+        return Ok(());
+    }
+    Err(Error::setting(
+        "draft_length = confidence_head needs a draft with a confidence head, such as DSpark's, and a \
+         drafter that reads it",
+    ))
+}
+
 impl<'a> Generation<'a> {
     /// A generation that continues `prompt`.
     ///
@@ -95,6 +106,7 @@ impl<'a> Generation<'a> {
     ) -> Result<Self, Error> {
         let info = target.info();
         check_prompt(info, prompt)?;
+        check_estimates(&mut method)?;
         let mut session = target.session()?;
         let tokens = room_for(prompt.len(), stop.max_tokens);
         session.expect(tokens)?;

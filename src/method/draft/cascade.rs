@@ -75,10 +75,15 @@ impl<'a> Drafter<'a> for Cascade<'a> {
             self.reader.limit(round)?;
             let mut draft = Draft::empty(round.vocab);
             let mut parent: Option<NodeId> = None;
-            while round.go_deeper(&draft) {
+            let mut worth = true;
+            while worth && round.go_deeper(&draft) {
                 let mut guess = self.guess(round, &draft);
                 let rows = Row::all(&guess).skip(draft.len()).collect::<Vec<_>>();
                 for prediction in self.reader.predict(round, &mut guess, rows).await? {
+                    worth = round.is_worth(&prediction);
+                    if !worth {
+                        break;
+                    }
                     let drawn = round.draw_predicted(&mut draft, parent, &prediction);
                     parent = Some(drawn);
                     let guessed = guess.nodes().get(drawn).map(|node| node.token);

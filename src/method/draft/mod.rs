@@ -64,6 +64,11 @@ pub trait Drafter<'a>: std::fmt::Debug {
         self.reader().map_or(Ok(()), |reader| reader.expect(tokens))
     }
 
+    /// Whether it estimates the acceptance of a token before it draws it.
+    fn estimates(&mut self) -> bool {
+        self.reader().is_some_and(|reader| reader.estimates())
+    }
+
     /// The hidden states of the target that it reads.
     fn taps(&mut self) -> &'a [Tap] {
         self.reader().map_or(&[], |reader| reader.taps())
@@ -168,6 +173,11 @@ impl<'a, 'r> Round<'a, 'r> {
             && self.length.go_deeper(draft)
     }
 
+    /// Whether a token after a row is worth drafting.
+    fn is_worth(&mut self, prediction: &Prediction) -> bool {
+        prediction.confidence.is_none_or(|confidence| self.length.is_worth(confidence))
+    }
+
     /// Whether a node may have children: its token does not end the completion.
     pub(crate) fn is_open(&self, draft: &Draft, node: NodeId) -> bool {
         !self.ends.contains(&draft.node(node).token)
@@ -199,7 +209,8 @@ impl<'a, 'r> Round<'a, 'r> {
         id
     }
 
-    /// Adds up to `count` children of the given kind from the draft model's prediction.
+    /// Adds up to `count` children of the given kind from the draft model's prediction; none if they
+    /// are not worth it.
     /// For a greedy draft model, [`Siblings::Distinct`] adds the most probable tokens,
     /// the limit of draws without replacement as the temperature goes to 0.
     fn grow(
@@ -208,6 +219,9 @@ impl<'a, 'r> Round<'a, 'r> {
         (parent, prediction): (Option<NodeId>, &Prediction),
         (siblings, count): (Siblings, usize),
     ) {
+        if !self.is_worth(prediction) {
+            return;
+        }
         let (known, dist) = (draft.len(), &prediction.dist);
         match siblings {
             // If the verifier uses noise lists, each sibling races on its own list. A

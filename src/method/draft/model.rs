@@ -48,11 +48,11 @@ impl<'a> Drafter<'a> for ModelDrafter<'a> {
             let mut draft = Draft::empty(round.vocab);
             let mut parent = None;
             while round.go_deeper(&draft) {
-                for prediction in
-                    self.0.predict(round, &mut draft, vec![Row::after(parent)]).await?
-                {
-                    parent = Some(round.draw_predicted(&mut draft, parent, &prediction));
-                }
+                let rows = vec![Row::after(parent)];
+                let predictions = self.0.predict(round, &mut draft, rows).await?;
+                let worth = predictions.first().filter(|next| round.is_worth(next));
+                let Some(prediction) = worth else { break };
+                parent = Some(round.draw_predicted(&mut draft, parent, prediction));
             }
             Ok(draft)
         })

@@ -110,7 +110,7 @@ impl<'a> Drafter<'a> for ModelTree<'a> {
             let mut draft = Draft::empty(round.vocab);
             let mut level = vec![None];
             for &children in &self.tree {
-                if !round.go_deeper(&draft) {
+                if level.is_empty() || !round.go_deeper(&draft) {
                     break;
                 }
                 let known = draft.len();

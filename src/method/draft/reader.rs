@@ -11,7 +11,9 @@ use crate::core::distribution::{Dist, Token};
 use crate::core::error::Error;
 use crate::core::sampling::{History, Logits, Sampler};
 use crate::core::tree::{Draft, Row};
-use crate::model::{Evaluation, LanguageModel, ModelInfo, Tap, Want, Work, evaluate_one};
+use crate::model::{
+    Evaluation, Features, LanguageModel, ModelInfo, ModelInputs, Tap, Want, Work, evaluate_one,
+};
 
 /// A predictor with its sampler.
 #[derive(Debug)]
@@ -33,6 +35,9 @@ pub(super) struct Prediction {
     /// sampler is greedy: then they are taken at temperature 1 and without truncation,
     /// but only if the drafter or the length policy uses them.
     pub(super) belief: Rc<Dist>,
+    /// The probability that the token after the row will be accepted, as the model estimates it
+    /// before that token is drawn.
+    pub(super) confidence: Option<f64>,
 }
 
 impl Prediction {
@@ -61,6 +66,11 @@ impl<'a> Reader<'a> {
     /// The hidden states of the target that it reads.
     pub(crate) fn taps(&self) -> &'a [Tap] {
         self.predictor.taps()
+    }
+
+    /// Whether the model estimates the acceptance of a token before it is drawn.
+    pub(crate) fn estimates(&self) -> bool {
+        matches!(&self.info().inputs, ModelInputs::Features(Features { estimates: true, .. }))
     }
 
     fn info(&self) -> &'a ModelInfo {
@@ -124,11 +134,12 @@ impl<'a> Reader<'a> {
         });
         let pass = pass.await?;
         *draft = pass.draft;
-        round.forwards += 1;
+        round.forwards += usize::from(pass.found.computed > 0);
         let looked_at = self.ranks || round.length.needs_confidence();
         let plain = self.plain.as_ref().filter(|_| looked_at);
         let mut predictions = Vec::with_capacity(pass.rows.len());
-        for (row, logits) in pass.rows.iter().zip(&pass.found.rows) {
+        let Evaluation { rows, confidences, .. } = &pass.found;
+        for (place, (row, logits)) in pass.rows.iter().zip(rows).enumerate() {
             let drafted = row.drafted(draft);
             let (prompt_len, context) = (round.prompt_len, round.context);
             let history = History { prompt_len, context, drafted: &drafted };
@@ -137,7 +148,8 @@ impl<'a> Reader<'a> {
                 Some(plain) => self.distribution(plain, logits, history)?,
                 None => Rc::clone(&dist),
             };
-            predictions.push(Prediction { dist, belief });
+            let confidence = confidences.get(place).copied();
+            predictions.push(Prediction { dist, belief, confidence });
         }
         Ok(predictions)
     }

@@ -64,7 +64,8 @@ impl<'a> Drafter<'a> for TreeConfidence<'a> {
                 let known = grown.len();
                 let rows = level.iter().map(|&parent| Row::after(parent)).collect();
                 let predictions = self.reader.predict(round, &mut grown, rows).await?;
-                for (&parent, prediction) in level.iter().zip(&predictions) {
+                let expanded = level.iter().zip(&predictions);
+                for (&parent, prediction) in expanded.filter(|(_, row)| round.is_worth(row)) {
                     let value = parent.map_or(1.0, |id| values[id]);
                     self.expand(&mut grown, &mut values, (parent, value), &prediction.belief);
                 }

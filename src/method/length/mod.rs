@@ -8,6 +8,7 @@
 mod adaedl;
 mod by_batch;
 mod confidence;
+mod confidence_head;
 mod entropy;
 mod fixed;
 mod heuristic;
@@ -45,6 +46,18 @@ pub trait DraftLength: std::fmt::Debug + BoxedLength {
     fn should_continue(&mut self, draft: &Draft) -> bool {
         let _ = draft;
         true
+    }
+
+    /// Whether a token is worth drafting that will be accepted with this probability if those before
+    /// it are, as the drafter estimates before it draws the token.
+    fn is_worth(&mut self, confidence: f64) -> bool {
+        let _ = confidence;
+        true
+    }
+
+    /// Whether the drafter must estimate that probability.
+    fn needs_estimates(&self) -> bool {
+        false
     }
 
     /// Whether the policy uses the drafter's beliefs about the tokens, not only their number. If
@@ -114,6 +127,7 @@ pub const LENGTHS: &[Entry<BuildLength>] = &[
     fixed::ENTRY,
     heuristic::ENTRY,
     confidence::ENTRY,
+    confidence_head::ENTRY,
     entropy::ENTRY,
     adaedl::ENTRY,
     ucb::ENTRY,

@@ -1,0 +1,138 @@
+//! Drafters that compute a whole block in one pass: q of a row depends on the context and on the
+//! row's depth in the draft, and on the drafted tokens before it only where the drafter says so.
+//!
+//! A block is computed once for a context, and kept in the sequence until a pass is over another
+//! one. Its width belongs to the model: a draft that ends early was drawn from the same block, and
+//! so was every branch of a tree.
+
+use std::sync::Arc;
+
+use super::{Evaluation, Session, Want, Work};
+use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::sampling::Logits;
+use crate::core::tree::{Draft, Row};
+
+/// What a pass computes of a block.
+#[derive(Debug, Clone, Default)]
+pub struct Block {
+    /// The logits of every depth.
+    pub logits: Vec<Logits>,
+    /// Numbers that later rows read, depth by depth; none if they read nothing.
+    pub states: Vec<f32>,
+}
+
+/// A block with the context that it continues.
+#[derive(Debug, Clone)]
+pub(super) struct BlockAfter {
+    context: Vec<Token>,
+    block: Block,
+}
+
+/// A row of a block: the one after a path of drafted tokens.
+#[derive(Debug, Clone)]
+pub struct BlockRow<'b> {
+    /// The block.
+    pub block: &'b Block,
+    /// The last committed token and the drafted ones; the depth is the number of the latter.
+    pub path: Vec<Token>,
+}
+
+/// The prediction at a row of a block.
+#[derive(Debug, Clone)]
+pub struct BlockPrediction {
+    /// The logits of the token after the path.
+    pub logits: Logits,
+    /// The probability, as the drafter estimates it before the token is drawn, that it will be
+    /// accepted if those before it are.
+    pub confidence: Option<f64>,
+}
+
+impl Block {
+    /// Number of numbers that a row of each depth reads.
+    pub fn states_at(&self, depth: usize) -> &[f32] {
+        let width = self.states.len() / self.logits.len().max(1);
+        &self.states[depth * width..(depth + 1) * width]
+    }
+}
+
+impl BlockRow<'_> {
+    /// The number of drafted tokens before the row.
+    pub fn depth(&self) -> usize {
+        self.path.len() - 1
+    }
+
+    /// The logits of its depth.
+    ///
+    /// # Errors
+    /// If the block is narrower.
+    pub fn logits(&self) -> Result<&Logits, Error> {
+        self.block.logits.get(self.depth()).ok_or_else(|| {
+            let width = self.block.logits.len();
+            Error::engine(format!("a block of {width} rows drafts no token {}", self.path.len()))
+        })
+    }
+}
+
+impl Session {
+    /// Evaluates the sequences of a drafter of blocks: `compute` gets them without drafts, and
+    /// returns a block for each of which it is asked for a row, with the number of rows that it
+    /// computed. Then `predict` returns what rows of blocks predict.
+    ///
+    /// # Errors
+    /// Those of `compute` and of `predict`.
+    pub fn evaluate_blocks(
+        work: &mut [Work<'_>],
+        compute: impl FnOnce(&mut [Work<'_>]) -> Result<Vec<(Option<Block>, usize)>, Error>,
+        predict: impl FnOnce(&[BlockRow<'_>]) -> Result<Vec<BlockPrediction>, Error>,
+    ) -> Result<Vec<Evaluation>, Error> {
+        let empty = work.iter().map(|work| Draft::empty(work.draft.vocab())).collect::<Vec<_>>();
+        let mut parts = Vec::with_capacity(work.len());
+        for (Work { session, context, draft, want }, empty) in work.iter_mut().zip(&empty) {
+            let known = session.block_after(context).is_some();
+            let wanted = !known && !want.rows(draft.len()).is_empty();
+            let want = if wanted { Want::Row(Row::CONTEXT) } else { Want::Nothing };
+            parts.push(Work { session, context, draft: empty, want });
+        }
+        let computed = compute(&mut parts)?;
+        let mut evaluations = Vec::with_capacity(work.len());
+        for (work, (block, computed)) in work.iter_mut().zip(computed) {
+            if let Some(block) = block {
+                let context = work.context.to_vec();
+                work.session.block = Some(Arc::new(BlockAfter { context, block }));
+            }
+            evaluations.push(Evaluation { computed, ..Evaluation::default() });
+        }
+        let (mut rows, mut whose) = (Vec::new(), Vec::new());
+        for (place, work) in work.iter().enumerate() {
+            for row in work.want.rows(work.draft.len()) {
+                rows.push(work.row(row)?);
+                whose.push(place);
+            }
+        }
+        for (place, BlockPrediction { logits, confidence }) in
+            whose.into_iter().zip(predict(&rows)?)
+        {
+            evaluations[place].rows.push(logits);
+            evaluations[place].confidences.extend(confidence);
+        }
+        Ok(evaluations)
+    }
+
+    /// The block after a context, if it has been computed.
+    fn block_after(&self, context: &[Token]) -> Option<&Block> {
+        let kept = self.block.as_deref().filter(|kept| kept.context == context);
+        kept.map(|kept| &kept.block)
+    }
+}
+
+impl Work<'_> {
+    /// A row of the block after the context.
+    fn row(&self, row: usize) -> Result<BlockRow<'_>, Error> {
+        let block = self.session.block_after(self.context);
+        let block = block.ok_or_else(|| Error::engine("a block has not been computed"))?;
+        let mut path = self.context.last().copied().into_iter().collect::<Vec<_>>();
+        path.extend(row.checked_sub(1).map_or_else(Vec::new, |node| self.draft.tokens_to(node)));
+        Ok(BlockRow { block, path })
+    }
+}
