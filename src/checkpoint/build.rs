@@ -117,6 +117,7 @@ impl Checkpoint {
             parameters: self.config.parameters(),
             projection_weights: self.config.matrix_weights(0),
             bytes_per_token: self.config.matrix_bytes(self.vocab, dtype, tensors),
+            deepest: None,
             row_invariant: engine == Engine::Native,
             hidden: (engine == Engine::Native).then_some(hidden),
             inputs: ModelInputs::Tokens,

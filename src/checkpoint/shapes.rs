@@ -126,6 +126,7 @@ impl ModelShape {
             activation: Activation::Silu,
             embedding_scale: 1.0,
             attention_scale: 1.0 / (head_dim as f32).sqrt(),
+            value_scale: 1.0,
             attention_softcap: None,
             final_softcap: None,
             positions: 8192,

@@ -282,6 +282,7 @@ fn info(url: &str, vocab: usize) -> ModelInfo {
         parameters: 0,
         projection_weights: 0,
         bytes_per_token: 0,
+        deepest: None,
         row_invariant: false,
         hidden: None,
         inputs: ModelInputs::Tokens,

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{Evaluation, Session, Want, Work};
+use super::{Evaluation, Feed, KvCache, Session, Want, Work};
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::sampling::Logits;
@@ -46,6 +46,17 @@ pub struct BlockPrediction {
     /// The probability, as the drafter estimates it before the token is drawn, that it will be
     /// accepted if those before it are.
     pub confidence: Option<f64>,
+}
+
+/// What a drafter of blocks must compute of a sequence.
+#[derive(Debug, Default)]
+pub struct BlockStep {
+    /// The committed tokens that enter the context, ascending by slot.
+    pub feed: Vec<Feed>,
+    /// Their features, row by row.
+    pub features: Vec<f32>,
+    /// The last committed token, if the block after it is wanted, and the slot of its first row.
+    pub block: Option<(Token, usize)>,
 }
 
 impl Block {
@@ -117,6 +128,38 @@ impl Session {
             evaluations[place].confidences.extend(confidence);
         }
         Ok(evaluations)
+    }
+
+    /// Computes the contexts of blocks, and the blocks, for [`Self::evaluate_blocks`]: `run` gets
+    /// each sequence's cache with what is to be computed.
+    ///
+    /// # Errors
+    /// Those of [`Self::prepare`] and of `run`; if a session is another engine's, or a feature has
+    /// not been supplied.
+    pub fn compute_blocks<C: KvCache + 'static>(
+        work: &mut [Work<'_>],
+        run: impl FnOnce(&mut [(&mut C, BlockStep)]) -> Result<Vec<Option<Block>>, Error>,
+    ) -> Result<Vec<(Option<Block>, usize)>, Error> {
+        let (mut whole, mut steps) = (Vec::with_capacity(work.len()), Vec::new());
+        for work in &mut *work {
+            let (step, head) = Self::prepare_features(work)?;
+            let last = head.feed.last().filter(|_| !head.rows.is_empty());
+            let block = last.map(|last| (last.token, work.context.len()));
+            whole.push(step);
+            steps.push(BlockStep { feed: head.feed, features: head.inputs, block });
+        }
+        let mut sequences = Vec::with_capacity(work.len());
+        for (work, step) in work.iter_mut().zip(steps) {
+            sequences.push((work.session.cache_of()?, step));
+        }
+        let blocks = run(&mut sequences)?;
+        let mut computed = Vec::with_capacity(work.len());
+        for ((work, step), block) in work.iter_mut().zip(&whole).zip(blocks) {
+            Self::commit(work, step);
+            let rows = block.as_ref().map_or(0, |block| block.logits.len());
+            computed.push((block, step.feed.len() + rows));
+        }
+        Ok(computed)
     }
 
     /// The block after a context, if it has been computed.

@@ -35,10 +35,10 @@ impl ChainedHeads {
         let Some(info @ ModelInfo { inputs: ModelInputs::Features(own), .. }) = &first else {
             return Err(Error::engine("a chain begins with a head"));
         };
-        let features = Features { deepest: Some(heads.len()), ..own.clone() };
+        let features = own.clone();
         let parameters = heads.iter().map(|head| head.info().parameters).sum();
-        let inputs = ModelInputs::Features(features.clone());
-        Ok(Self { info: ModelInfo { inputs, parameters, ..info.clone() }, heads, features })
+        let deepest = Some(heads.len());
+        Ok(Self { info: ModelInfo { deepest, parameters, ..info.clone() }, heads, features })
     }
 
     /// The row after a node, or after the context: that of the head for its depth.

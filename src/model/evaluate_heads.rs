@@ -64,6 +64,13 @@ impl Session {
         Ok(evaluations)
     }
 
+    /// What is to be computed of committed tokens, and the same with their features.
+    pub(super) fn prepare_features(work: &mut Work<'_>) -> Result<(Step, HeadStep), Error> {
+        let part = Part::of(Self::prepare(work)?, work.context.len(), false);
+        let step = part.step_at(0, work.session)?;
+        Ok((part.step, step))
+    }
+
     /// The input of a row: a feature for one of the first `committed` tokens, otherwise the mask's
     /// or the state of the parent.
     fn head_input(&self, feed: &Feed, committed: usize) -> Option<&[f32]> {

@@ -34,7 +34,7 @@ pub(crate) mod uncached;
 mod vocabulary;
 pub mod zoo;
 
-pub use blocks::{Block, BlockPrediction, BlockRow};
+pub use blocks::{Block, BlockPrediction, BlockRow, BlockStep};
 pub use cache_dtype::CacheDtype;
 #[cfg(feature = "engine")]
 pub(crate) use chained_heads::ChainedHeads;
@@ -213,6 +213,8 @@ pub struct ModelInfo {
     pub hidden: Option<HiddenStates>,
     /// What its rows depend on.
     pub inputs: ModelInputs,
+    /// The deepest draft that it has rows for, if there is one.
+    pub deepest: Option<usize>,
     /// What else a user should know about how it is stored.
     pub note: Option<String>,
 }

@@ -28,7 +28,8 @@ impl ParallelModel {
         let width = width.clamp(1, MAX_NODES);
         let own = model.info().clone();
         let context_length = own.context_length.saturating_sub(width - 1);
-        Self { info: ModelInfo { context_length, ..own }, model, mask, width }
+        let info = ModelInfo { context_length, deepest: Some(width), ..own };
+        Self { info, model, mask, width }
     }
 
     /// Evaluates sequences with masks after those of which a row is wanted.

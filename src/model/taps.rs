@@ -76,8 +76,6 @@ pub struct Features {
     /// Whether the first token of a text has a row, whose feature is zero. The row of any other
     /// token has the feature of the token before it.
     pub first_row: bool,
-    /// The deepest draft, if there is one.
-    pub deepest: Option<usize>,
     /// Whether it estimates the acceptance of a token before it is drawn.
     pub estimates: bool,
     /// A mistake, for studies of what finds it.

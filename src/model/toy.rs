@@ -245,6 +245,7 @@ impl Toy {
             row_invariant: true,
             hidden: Some(HiddenStates { layers: LAYERS, width: WIDTH }),
             inputs: ModelInputs::Tokens,
+            deepest: None,
             note: None,
             projection_weights: 0,
         };

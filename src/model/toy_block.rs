@@ -47,10 +47,9 @@ impl ToyBlock {
         let head = ToyHead::new(draft.clone(), None)?;
         let mut info = head.info().clone();
         if let ModelInputs::Features(features) = &mut info.inputs {
-            features.deepest = Some(ROWS);
             features.estimates = true;
         }
-        Ok(Self { head, draft, info })
+        Ok(Self { head, draft, info: ModelInfo { deepest: Some(ROWS), ..info } })
     }
 
     /// The blocks after contexts. Each has its context for a state, or none if it does not belong to

@@ -4,7 +4,7 @@ use super::files::HeadFiles;
 use super::{Format, HeadShape};
 use crate::core::error::Error;
 use crate::engine::Feedback;
-use crate::engine::decoder::{Biases, HeadConfig, HeadInput, JOIN, LayerInput};
+use crate::engine::decoder::{Biases, Drafting, HeadConfig, HeadInput, JOIN, LayerInput};
 use crate::model::{Features, Tap};
 
 /// The registry entry.
@@ -38,6 +38,7 @@ fn shape(files: &HeadFiles<'_>) -> Result<Vec<HeadShape>, Error> {
         feedback: Feedback::Plain,
         ids: None,
         zero_first: false,
+        drafting: Drafting::Stepwise,
         decoder,
     };
     Ok(vec![HeadShape { config, names: vec![(JOIN, "fc".to_owned())] }])

@@ -6,7 +6,8 @@ use super::{Format, HeadShape, taps};
 use crate::core::error::Error;
 use crate::engine::Feedback;
 use crate::engine::decoder::{
-    EMBEDDING_NORM, FC_NORM, FusedNorms, HeadConfig, HeadInput, HeadNorms, LayerInput, STATE_NORM,
+    Drafting, EMBEDDING_NORM, FC_NORM, FusedNorms, HeadConfig, HeadInput, HeadNorms, LayerInput,
+    STATE_NORM,
 };
 
 /// The registry entry.
@@ -64,6 +65,7 @@ fn shape(files: &HeadFiles<'_>) -> Result<Vec<HeadShape>, Error> {
         feedback: feedback(files, speculators.is_some())?,
         ids: files.ids(own)?,
         zero_first: false,
+        drafting: Drafting::Stepwise,
     };
     let names = vec![
         (EMBEDDING_NORM, format!("{first}.input_layernorm")),

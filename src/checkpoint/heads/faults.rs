@@ -4,7 +4,7 @@ use super::HeadShape;
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::engine::Feedback;
-use crate::engine::decoder::{FusedNorms, HeadConfig, HeadInput};
+use crate::engine::decoder::{Drafting, FusedNorms, HeadConfig, HeadInput};
 use crate::model::{Features, HeadFault};
 
 /// Makes a head wrong. The target has `layers` layers.
@@ -16,7 +16,7 @@ pub(super) fn spoil(fault: HeadFault, layers: usize, heads: &mut [HeadShape]) ->
     // Of several heads, each with one position, the first one alone reads the target.
     let first = heads.first_mut().filter(|_| !several || of_features(fault));
     let Some(HeadShape { config, .. }) = first else { return Err(changes_nothing(fault)) };
-    if !computes_wrongly(fault, config) {
+    if !acts(fault, &config.drafting) || !computes_wrongly(fault, config) {
         return Err(changes_nothing(fault));
     }
     config.features = features(fault, layers, &config.features)?;
@@ -52,6 +52,15 @@ fn of_features(fault: HeadFault) -> bool {
     matches!(fault, TapEarly | TapLate | TapsReversed | FeatureStale | PromptFeaturesMissing)
 }
 
+/// Whether the mistake is in something that a head does which drafts like this.
+fn acts(fault: HeadFault, drafting: &Drafting) -> bool {
+    use HeadFault::{DraftPositionsLate, DraftRowsKept, FeedbackSwitched, RejectedRowsKept};
+    // Heads that draft in one pass drop its rows, and continue from no state of their own.
+    let of_rows =
+        matches!(fault, DraftPositionsLate | DraftRowsKept | FeedbackSwitched | RejectedRowsKept);
+    *drafting == Drafting::Stepwise || !of_rows
+}
+
 fn changes_nothing(fault: HeadFault) -> Error {
     Error::setting(format!("fault = {}: it would change nothing in this head", fault.name()))
 }
@@ -62,13 +71,14 @@ fn computes_wrongly(fault: HeadFault, config: &mut HeadConfig) -> bool {
         HeadFault::InputsSwapped => match &mut config.input {
             HeadInput::Joined { state_first, .. } => *state_first = !*state_first,
             HeadInput::SideBySide { .. } => {}
-            HeadInput::Added { .. } => return false,
+            HeadInput::Added { .. } | HeadInput::Context => return false,
         },
         HeadFault::ResidualSwitched => match &mut config.input {
             HeadInput::SideBySide { normed_residual, .. } => *normed_residual = !*normed_residual,
             _ => return false,
         },
         HeadFault::FeatureNormsMissing => match &mut config.input {
+            HeadInput::Context => {}
             HeadInput::Joined { .. } => return false,
             HeadInput::SideBySide { fused, .. } | HeadInput::Added { fused } => {
                 return std::mem::replace(fused, FusedNorms::None) != FusedNorms::None;
@@ -77,7 +87,7 @@ fn computes_wrongly(fault: HeadFault, config: &mut HeadConfig) -> bool {
         HeadFault::InputNormsMissing => match config.input {
             HeadInput::SideBySide { .. } => {}
             HeadInput::Joined { normed, .. } => return normed,
-            HeadInput::Added { .. } => return false,
+            HeadInput::Added { .. } | HeadInput::Context => return false,
         },
         HeadFault::FeedbackSwitched => {
             config.feedback = match config.feedback {

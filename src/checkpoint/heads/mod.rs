@@ -242,17 +242,14 @@ impl Loading<'_> {
         let (vocab, dtype) = (self.target.vocab, self.dtype());
         let all = config.tensors(vocab);
         let tensors = self.tensors(names, &all)?;
-        let mut features = Features {
-            taps: vec![Tap::Normed],
-            width: config.width,
-            deepest: Some(config.heads),
-            ..Features::default()
-        };
+        let mut features =
+            Features { taps: vec![Tap::Normed], width: config.width, ..Features::default() };
         if let Some(fault) = self.source.settings.head.fault {
             let layers = self.target.hidden.map_or(0, |hidden| hidden.layers);
             faults::spoil_medusa(fault, layers, &mut features)?;
         }
         let info = ModelInfo {
+            deepest: Some(config.heads),
             bytes_per_token: config.matrix_bytes(vocab, dtype, &tensors),
             note: Some(note(medusa::NAME, &features, (true, config.own_heads))),
             ..self.info(&all, features)

@@ -6,7 +6,7 @@ use super::{Format, HeadShape};
 use crate::checkpoint::families::ConfigKeys;
 use crate::core::error::Error;
 use crate::engine::Feedback;
-use crate::engine::decoder::{EMBEDDING_NORM, HeadConfig, HeadInput, JOIN, STATE_NORM};
+use crate::engine::decoder::{Drafting, EMBEDDING_NORM, HeadConfig, HeadInput, JOIN, STATE_NORM};
 use crate::model::{Features, Tap};
 
 /// The registry entry of files of its own, as speculators writes them.
@@ -123,6 +123,7 @@ fn layer(files: &HeadFiles<'_>, layout: &Layout, before: usize) -> Result<HeadSh
         feedback: files.settings.feedback.unwrap_or(Feedback::Normed),
         ids: None,
         zero_first: false,
+        drafting: Drafting::Stepwise,
     };
     let [token, state, join, last] = layout.names.map(|name| format!("{around}.{name}"));
     let last = if layout.around == GGUF && !has(&last) { "model.norm".to_owned() } else { last };

@@ -5,7 +5,7 @@ use super::files::HeadFiles;
 use super::{Format, HeadShape, taps};
 use crate::core::error::Error;
 use crate::engine::Feedback;
-use crate::engine::decoder::{FusedNorms, HeadConfig, HeadInput};
+use crate::engine::decoder::{Drafting, FusedNorms, HeadConfig, HeadInput};
 use crate::model::Features;
 
 /// The registry entry.
@@ -28,6 +28,7 @@ fn shape(files: &HeadFiles<'_>) -> Result<Vec<HeadShape>, Error> {
         feedback: Feedback::Plain,
         ids: None,
         zero_first: false,
+        drafting: Drafting::Stepwise,
     };
     let table = if tied { "model.embed_tokens" } else { "lm_head" };
     let names = vec![

@@ -39,6 +39,8 @@ pub(crate) struct Config {
     pub embedding_scale: f32,
     /// Multiplies the products of queries and keys.
     pub attention_scale: f32,
+    /// Multiplies values.
+    pub value_scale: f32,
     /// Attention scores s become c · tanh(s / c).
     pub attention_softcap: Option<f32>,
     /// Logits become c · tanh(logit / c).

@@ -1,6 +1,7 @@
 //! The switches of heads: small decoders that read hidden states of a target. The formats of heads
 //! are settings of them.
 
+use super::block::Drafting;
 use super::config::Config;
 use super::names::TensorNames;
 use super::tensors::{Described, Tensors, weight};
@@ -30,6 +31,8 @@ pub(crate) struct HeadConfig {
     pub ids: Option<Vec<Token>>,
     /// Whether the first row has zeros for its embedding.
     pub zero_first: bool,
+    /// How it drafts.
+    pub drafting: Drafting,
 }
 
 /// How a token and a state become the input of the layers.
@@ -59,6 +62,9 @@ pub(crate) enum HeadInput {
         /// The norms of the features before they are fused.
         fused: FusedNorms,
     },
+    /// The fused features, after a norm, are what every layer of a block has for the context; its
+    /// rows read embeddings alone.
+    Context,
 }
 
 /// Norms of features before they are fused.
@@ -132,11 +138,18 @@ impl HeadConfig {
         let normed = match self.input {
             HeadInput::SideBySide { .. } => true,
             HeadInput::Joined { normed, .. } => normed,
-            HeadInput::Added { .. } => false,
+            HeadInput::Added { .. } | HeadInput::Context => false,
         };
         let normed = normed && self.features.fault != Some(HeadFault::InputNormsMissing);
         let norm = |name| (weight(name), vec![self.decoder.hidden]);
         normed.then(|| [EMBEDDING_NORM, STATE_NORM].map(norm))
+    }
+
+    /// The norm of fused features, of a block.
+    fn context_norm(&self) -> Option<Described> {
+        let is_block = self.input == HeadInput::Context;
+        let missing = self.features.fault == Some(HeadFault::FeatureNormsMissing);
+        (is_block && !missing).then(|| (weight(STATE_NORM), vec![self.decoder.hidden]))
     }
 
     /// Names and shapes of all tensors of its own; `vocab` is the number of the target's tokens.
@@ -145,6 +158,9 @@ impl HeadConfig {
         all.extend([self.fuses(), self.joins(), self.bias()].into_iter().flatten());
         all.extend(self.fused_norms());
         all.extend(self.input_norms().into_iter().flatten());
+        all.extend(self.context_norm());
+        let widths = (self.decoder.hidden, self.features.width);
+        all.extend(self.drafting.tensors(widths, (vocab, self.rows(vocab))));
         all.extend(self.last_norm.then(|| self.decoder.last_norm()));
         all.extend(self.own_embedding.then(|| self.embedding(vocab)));
         all.extend(self.own_head.then(|| self.head(vocab)));
@@ -185,6 +201,14 @@ impl HeadConfig {
     pub(crate) fn read_fused_norms(&self, tensors: &dyn Tensors) -> Result<Vec<Vec<f32>>, Error> {
         let norms = self.fused_norms().into_iter();
         norms.map(|norm| self.decoder.read_norm(tensors, norm)).collect()
+    }
+
+    /// The weights of [`Self::context_norm`].
+    pub(crate) fn read_context_norm(
+        &self,
+        tensors: &dyn Tensors,
+    ) -> Result<Option<Vec<f32>>, Error> {
+        self.context_norm().map(|norm| self.decoder.read_norm(tensors, norm)).transpose()
     }
 
     /// The weights of the norms of embedding and state.

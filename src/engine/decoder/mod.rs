@@ -3,6 +3,7 @@
 //! arXiv 2302.13971, and its successors). This module holds what every engine needs; the
 //! engines themselves are in sibling modules.
 
+mod block;
 mod config;
 mod head;
 mod medusa;
@@ -10,6 +11,9 @@ mod names;
 mod rope;
 mod tensors;
 
+pub(crate) use block::{
+    Ahead, Behind, BlockShape, Confidence, Drafting, Markov, MarkovKind, Sight, mask_embedding,
+};
 pub(crate) use config::{
     Activation, Biases, Config, HeadNorms, LayerInput, LayerKind, Product, visible_from,
 };

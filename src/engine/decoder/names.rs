@@ -21,6 +21,9 @@ pub(crate) struct TensorNames {
     pub down: &'static str,
     /// The norms of queries and keys.
     pub head_norms: [&'static str; 2],
+    /// The logits of attention that take weight from no value, one for each query head; the whole
+    /// name.
+    pub sinks: Option<&'static str>,
     /// The norms of a layer.
     pub norms: LayerNorms,
 }
@@ -57,6 +60,7 @@ impl TensorNames {
         gate_up: &["mlp.gate_proj", "mlp.up_proj"],
         down: "mlp.down_proj",
         head_norms: ["self_attn.q_norm", "self_attn.k_norm"],
+        sinks: None,
         norms: NORMS_BEFORE,
     };
 }

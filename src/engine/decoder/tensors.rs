@@ -118,7 +118,8 @@ impl Config {
             self.weight_parts(layer, product).into_iter().chain(biases.into_iter().flatten())
         });
         let norms = self.norms(layer).into_iter().flatten();
-        products.chain(norms).chain(self.norms_of_heads(layer).into_iter().flatten())
+        let norms = norms.chain(self.norms_of_heads(layer).into_iter().flatten());
+        products.chain(norms).chain(self.sinks(layer))
     }
 
     /// The tensors whose rows, one after the other, are the weights of a product.
@@ -171,6 +172,12 @@ impl Config {
         Some([norm(queries, widths[0]), norm(keys, widths[1])])
     }
 
+    /// The sinks of attention.
+    fn sinks(&self, layer: usize) -> Option<Described> {
+        let name = self.names.sinks?;
+        Some((self.within(layer, name), vec![self.heads]))
+    }
+
     fn within(&self, layer: usize, name: &str) -> String {
         format!("{}.{layer}.{name}", self.names.layers)
     }
@@ -212,6 +219,12 @@ impl LayerTensors<'_> {
         let Some([queries, keys]) = self.config.norms_of_heads(self.index) else { return Ok(None) };
         let read = |norm| self.config.read_norm(self.tensors, norm);
         Ok(Some([read(queries)?, read(keys)?]))
+    }
+
+    /// The sinks of attention, if there are any.
+    pub(crate) fn sinks(self) -> Result<Option<Vec<f32>>, Error> {
+        let sinks = self.config.sinks(self.index);
+        sinks.map(|(name, shape)| self.tensors.get(&name, &shape)).transpose()
     }
 
     fn joined(self, parts: Vec<Described>) -> Result<Vec<f32>, Error> {

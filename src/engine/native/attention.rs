@@ -26,6 +26,8 @@ pub(super) struct Attention<'a> {
     pub layer: usize,
     /// The norms of every head of queries and of keys.
     pub head_norms: Option<&'a [Vec<f32>; 2]>,
+    /// The sinks of query heads.
+    pub sinks: Option<&'a [f32]>,
     pub group: RowGroup<'a>,
     /// Cosines and sines: for every row of the pass as many of each as pairs are rotated.
     pub angles: Option<&'a RowAngles>,
@@ -94,10 +96,10 @@ impl Attention<'_> {
     /// # Safety
     /// No other thread may access this head.
     pub(super) unsafe fn store(&self, head: usize) {
-        let Config { heads, kv_heads, attention_scale, .. } = *self.config;
+        let Config { heads, kv_heads, attention_scale, value_scale, .. } = *self.config;
         let group = self.group.heads;
         let norm = |i: usize| self.head_norms.map(|norms| &norms[i][..]);
-        for (row, PassToken { feed, cache }) in self.group.rows.iter().enumerate() {
+        for (row, PassToken { feed, cache, .. }) in self.group.rows.iter().enumerate() {
             for query in head * group..(head + 1) * group {
                 // SAFETY: the caller has exclusive access to the head.
                 unsafe { self.prepare((row, query), norm(0), attention_scale) };
@@ -105,6 +107,12 @@ impl Attention<'_> {
             // SAFETY: the caller has exclusive access to the head.
             let key = unsafe { self.prepare((row, heads + head), norm(1), 1.0) };
             let value = self.place(row, heads + kv_heads + head);
+            if value_scale != 1.0 {
+                // SAFETY: the caller has exclusive access to the head.
+                for x in unsafe { self.qkv.write(value.clone()) } {
+                    *x *= value_scale;
+                }
+            }
             let (cached, slot) = (cache.head(self.layer, head), feed.slot - cache.shared());
             // SAFETY: the caller has exclusive access to the head.
             unsafe { cached.put(slot, key, self.qkv.read(value)) };
@@ -195,7 +203,8 @@ impl Attention<'_> {
     fn normalise(&self, query: usize, block: &QueryBlock, scratch: &mut Scratch) {
         let stride = block.tiles() * LANES;
         let scores = &mut scratch.scores[query * stride..][..stride];
-        let feed = self.group.rows[block.row(query)].feed;
+        let row = &self.group.rows[block.row(query)];
+        let feed = row.feed;
         for (index, &slot) in (feed.prefix..).zip(&feed.ancestors) {
             // Ancestors ascend, so no score is overwritten before it is read.
             if index >= block.from {
@@ -206,9 +215,10 @@ impl Attention<'_> {
         if let Some(cap) = self.config.attention_softcap {
             self.isa.run(Capped { x: &mut *scores, cap });
         }
-        let hidden = self.group.visible_from(feed) - block.from;
+        let hidden = self.group.visible_from(row) - block.from;
         scores[..hidden].fill(f32::NEG_INFINITY);
-        scratch.totals.push(self.isa.run(Exponentials(scores)));
+        let sink = self.sinks.map_or(f32::NEG_INFINITY, |sinks| sinks[block.head(query)]);
+        scratch.totals.push(self.isa.run(Exponentials { scores, sink }));
     }
 
     /// Computes the weighted sums of the values of the shared slots, for all rows of a block.

@@ -4,17 +4,22 @@ use super::matrix::TileLines;
 use crate::core::lanes::{Isa, Kernel, LANES, math};
 use crate::model::Feed;
 
-/// Replaces scores by eˢᶜᵒʳᵉ⁻ᵐᵃˣ and returns their sum.
-pub(super) struct Exponentials<'a>(pub(super) &'a mut [f32]);
+/// Replaces scores by eˢᶜᵒʳᵉ⁻ᵐᵃˣ and returns their sum, with that of a sink, which has no value;
+/// −∞ is none.
+pub(super) struct Exponentials<'a> {
+    pub(super) scores: &'a mut [f32],
+    pub(super) sink: f32,
+}
 
 impl Kernel for Exponentials<'_> {
     type Output = f32;
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) -> f32 {
-        let most = isa.splat(math::largest(isa, self.0));
+        let largest = math::largest(isa, self.scores).max(self.sink);
+        let most = isa.splat(largest);
         let mut total = isa.splat(0.0);
-        let (whole, rest) = self.0.as_chunks_mut::<LANES>();
+        let (whole, rest) = self.scores.as_chunks_mut::<LANES>();
         for lanes in whole {
             let e = math::exp(isa, isa.sub(isa.load(lanes), most));
             isa.store(e, lanes);
@@ -26,7 +31,13 @@ impl Kernel for Exponentials<'_> {
             rest.copy_from_slice(&lanes[..rest.len()]);
             total = isa.add(total, math::load_part(isa, rest));
         }
-        math::sum(isa, total)
+        let sum = math::sum(isa, total);
+        if self.sink == f32::NEG_INFINITY {
+            return sum;
+        }
+        let mut sink = [0.0; LANES];
+        isa.store(math::exp(isa, isa.splat(self.sink - largest)), &mut sink);
+        sum + sink[0]
     }
 }
 

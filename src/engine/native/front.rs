@@ -1,5 +1,6 @@
 //! What comes before the layers of a head: its weights, and how they are used.
 
+use super::block_rows::BlockFront;
 use super::weights::Linear;
 
 /// What comes before the layers of a head.
@@ -8,7 +9,9 @@ pub(super) enum Front<'a> {
     /// A token and a state become one input.
     Joint(Joint<'a>),
     /// Blocks that each add the activation of a product (Medusa).
-    Blocks(&'a [Linear]),
+    Medusa(&'a [Linear]),
+    /// A block of masks, and the context that it follows.
+    Block(BlockFront<'a>),
 }
 
 /// How a token and a state become one input. The workspace holds the embeddings of the rows in the

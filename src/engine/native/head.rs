@@ -17,7 +17,7 @@ use crate::core::error::Error;
 use crate::core::lanes::IsaKind;
 use crate::core::sampling::{ForEachRow, Logits};
 use crate::core::tree::MAX_NODES;
-use crate::engine::decoder::{Config, HeadConfig, HeadInput, Tensors, masked};
+use crate::engine::decoder::{Config, Drafting, HeadConfig, HeadInput, Tensors, masked};
 use crate::engine::pool::Pool;
 use crate::engine::{Dtype, Feedback};
 use crate::model::{
@@ -29,14 +29,16 @@ use crate::model::{
 #[derive(Debug)]
 pub(crate) struct NativeHead {
     info: ModelInfo,
-    config: HeadConfig,
-    weights: HeadWeights,
+    pub(super) config: HeadConfig,
+    pub(super) weights: HeadWeights,
+    /// The feature of masks.
+    mask: Option<Vec<f32>>,
     /// Ids of the target that its tokenizer does not use: their logits are −inf.
     unused: Vec<Token>,
     isa: IsaKind,
-    pool: Arc<Pool>,
+    pub(super) pool: Arc<Pool>,
     teams: Teams,
-    space: Mutex<Workspace>,
+    pub(super) space: Mutex<Workspace>,
 }
 
 /// What a head shares with its target.
@@ -70,11 +72,13 @@ impl NativeHead {
         let TargetTables { weights, unused, isa, pool, .. } = target.clone();
         let loading = (isa, dtype);
         let weights = HeadWeights::load(&config, (&weights, info.vocab), loading, tensors)?;
+        let mask = config.drafting.read_mask(config.features.width, tensors)?;
         let inputs = ModelInputs::Features(config.features.clone());
-        let info = ModelInfo { sha256: tensors.sha256()?, inputs, hidden: None, ..info };
+        let (sha256, deepest) = (tensors.sha256()?, config.drafting.deepest());
+        let info = ModelInfo { sha256, inputs, deepest, hidden: None, ..info };
         let space = Mutex::new(Workspace::new(pool.threads()));
         let teams = Teams::always(pool.threads());
-        let head = Self { info, config, weights, unused, isa, pool, teams, space };
+        let head = Self { info, config, weights, mask, unused, isa, pool, teams, space };
         Ok(head.with_fastest_teams())
     }
 
@@ -82,13 +86,17 @@ impl NativeHead {
     /// drafted tokens. In a pool of its own every pass uses all.
     fn with_fastest_teams(mut self) -> Self {
         let shared = Arc::ptr_eq(&self.pool, &Pool::shared());
+        let shared = shared && !matches!(self.config.drafting, Drafting::Block(_));
         if !shared || self.pool.threads() == 1 || self.info.bytes_per_token > SMALL {
             return self;
         }
         let mut cache = self.new_cache();
         self.teams = Teams::fastest(self.pool.threads(), |rows, threads| {
-            let level = 1;
-            let inputs = vec![0.0; rows * self.state_width()];
+            let (level, width) = match self.mask {
+                None => (1, self.state_width()),
+                Some(_) => (0, self.config.features.width),
+            };
+            let inputs = vec![0.0; rows * width];
             let step = HeadStep { feed: tried(rows), rows: (0..rows).collect(), inputs };
             let mut sequence = [(&mut cache, step)];
             self.pool.forgive();
@@ -99,7 +107,7 @@ impl NativeHead {
         self
     }
 
-    fn new_cache(&self) -> NativeCache {
+    pub(super) fn new_cache(&self) -> NativeCache {
         let decoder = &self.config.decoder;
         let heads = (decoder.kv_heads, decoder.head_dim);
         NativeCache::new(decoder.layers.len(), heads, self.info.cache_dtype)
@@ -107,13 +115,12 @@ impl NativeHead {
 
     /// Numbers that the rows of drafted tokens continue from.
     fn state_width(&self) -> usize {
-        match self.config.input {
-            HeadInput::Added { .. } => 0,
-            _ => self.config.decoder.hidden,
-        }
+        let continues = self.config.drafting == Drafting::Stepwise
+            && !matches!(self.config.input, HeadInput::Added { .. });
+        if continues { self.config.decoder.hidden } else { 0 }
     }
 
-    fn network(&self, level: usize) -> Network<'_> {
+    pub(super) fn network(&self, level: usize) -> Network<'_> {
         let (weights, decoder) = (&self.weights, &self.config.decoder);
         let (memory, linear) = weights.head();
         let kind = match self.config.input {
@@ -121,7 +128,7 @@ impl NativeHead {
                 FrontKind::SideBySide { normed_residual }
             }
             HeadInput::Joined { .. } => FrontKind::Joined,
-            HeadInput::Added { .. } => FrontKind::Added,
+            HeadInput::Added { .. } | HeadInput::Context => FrontKind::Added,
         };
         let state_first = match self.config.input {
             HeadInput::Joined { state_first, .. } => state_first,
@@ -188,7 +195,7 @@ impl NativeHead {
                 wanted.push(begin + row - rows.start);
                 whose.push(*sequence);
             }
-            tokens.extend(step.feed[rows.clone()].iter().map(|feed| PassToken { feed, cache }));
+            tokens.extend(step.feed[rows.clone()].iter().map(|feed| PassToken::new(feed, cache)));
         }
         let (net, rows) = (self.network(level), tokens.len());
         self.fill(space, &net, &tokens, (&inputs, wanted.len()));
@@ -241,13 +248,22 @@ impl NativeHead {
     }
 
     /// A row of logits, for the target's tokens.
-    fn logits(&self, row: &[f32]) -> Logits {
+    pub(super) fn logits(&self, row: &[f32]) -> Logits {
         let Some(ids) = &self.config.ids else { return masked(row.to_vec(), &self.unused) };
         let mut all = vec![f32::NEG_INFINITY; self.info.vocab];
         for (&id, &logit) in ids.iter().zip(row) {
             all[id as usize] = logit;
         }
         masked(all, &self.unused)
+    }
+
+    /// Adds a row of numbers, one for each of its own tokens, to a row of [`Self::logits`].
+    pub(super) fn add(&self, row: &[f32], to: &mut Logits) {
+        let Logits::F32(to) = to else { return };
+        match &self.config.ids {
+            None => to.iter_mut().zip(row).for_each(|(logit, x)| *logit += x),
+            Some(ids) => ids.iter().zip(row).for_each(|(&id, x)| to[id as usize] += x),
+        }
     }
 }
 
@@ -260,7 +276,11 @@ impl LanguageModel for NativeHead {
         let positions = self.config.decoder.positions;
         let cache = Box::new(self.new_cache());
         let session = Session::new(cache, positions + MAX_NODES, positions);
-        Ok(session.of_head(&self.config.features, self.state_width()))
+        let features = &self.config.features;
+        Ok(match &self.mask {
+            Some(mask) => session.of_parallel_head(features, mask),
+            None => session.of_head(features, self.state_width()),
+        })
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {

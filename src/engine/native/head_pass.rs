@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // parts of shared buffers; each access states its reason
 
 use super::elementwise::{Gated, Normed};
-use super::front::{Front, FrontKind, Joint};
+use super::front::{FrontKind, Joint};
 use super::pass::{Hand, Pass, for_lanes};
 use super::weights::Linear;
 use crate::core::lanes::LANES;
@@ -10,15 +10,13 @@ use crate::engine::decoder::Activation;
 use crate::engine::pool::Away;
 
 impl Hand<'_, '_> {
-    /// Computes the input of the layers.
-    pub(super) fn enter(&mut self, front: Front<'_>) -> Result<(), Away> {
-        match front {
-            Front::Joint(joint) => self.join(joint),
-            Front::Blocks(blocks) => blocks.iter().try_for_each(|block| self.add_block(block)),
-        }
+    /// Adds the activations of Medusa's blocks, one after the other.
+    pub(super) fn add_blocks(&mut self, blocks: &[Linear]) -> Result<(), Away> {
+        blocks.iter().try_for_each(|block| self.add_block(block))
     }
 
-    fn join(&mut self, front: Joint<'_>) -> Result<(), Away> {
+    /// Computes the input of the layers.
+    pub(super) fn join(&mut self, front: Joint<'_>) -> Result<(), Away> {
         let Pass { net, space, rows, .. } = self.pass;
         let width = net.config.hidden;
         if let Some((fc, norms)) = front.fuse {

@@ -24,6 +24,8 @@ pub(super) struct HeadWeights {
     pub join: Option<Linear>,
     /// The norms of the embedding and of the state.
     pub input_norms: Option<[Vec<f32>; 2]>,
+    /// The norm of fused features, of a block.
+    pub context_norm: Option<Vec<f32>>,
     pub norm: Option<Vec<f32>>,
     /// Its own embedding and head.
     embedding: Option<Matrix>,
@@ -70,6 +72,7 @@ impl HeadWeights {
             fused_norms: config.read_fused_norms(tensors)?,
             join,
             input_norms: config.read_input_norms(tensors)?,
+            context_norm: config.read_context_norm(tensors)?,
             norm: config.last_norm.then(|| decoder.read_last_norm(tensors)).transpose()?,
             embedding: embedding.map(|linear| linear.matrix),
             head,

@@ -92,7 +92,7 @@ impl NativeMedusa {
             norm: None,
             head: own.as_ref().map_or(shared, |linear| Weighted { memory: &self.memory, linear }),
             vocab: self.info.vocab,
-            front: Some(Front::Blocks(blocks)),
+            front: Some(Front::Medusa(blocks)),
         };
         let space = &mut *self.space.lock().unwrap_or_else(PoisonError::into_inner);
         let words = blocks.iter().chain([net.head.linear]).map(|one| one.matrix.words_per_row());

@@ -9,6 +9,9 @@ mod angles;
 mod attention;
 mod attention_kernels;
 mod batch;
+mod block;
+mod block_pass;
+mod block_rows;
 mod cache;
 mod elementwise;
 mod first_layers;
@@ -18,6 +21,7 @@ mod head_pass;
 mod head_weights;
 mod kernels;
 mod kv_store;
+mod markov;
 mod matrix;
 mod medusa;
 mod memory;
@@ -29,6 +33,7 @@ mod teams;
 mod weights;
 mod workspace;
 
+pub(crate) use block::NativeBlock;
 pub(crate) use first_layers::NativeFirstLayers;
 pub(crate) use head::{NativeHead, TargetTables};
 pub use kernels::PackedMatrix;
@@ -130,7 +135,7 @@ impl Native {
         self.pool.forgive();
         fastest_of_few(|| {
             cache.reserve(feed.iter().map(|feed| feed.slot + 1).max().unwrap_or(0));
-            let tokens = feed.iter().map(|feed| PassToken { feed, cache }).collect::<Vec<_>>();
+            let tokens = feed.iter().map(|feed| PassToken::new(feed, cache)).collect::<Vec<_>>();
             self.pass(space, (Part::All, &[]), &tokens, (&wanted, &[]), threads);
         })
     }
@@ -163,7 +168,7 @@ impl Native {
             }
             let tokens = parts.iter().flat_map(|PassRows { sequence, rows }| {
                 let (cache, step) = &sequences[*sequence];
-                step.feed[rows.clone()].iter().map(|feed| PassToken { feed, cache })
+                step.feed[rows.clone()].iter().map(|feed| PassToken::new(feed, cache))
             });
             let tokens = tokens.collect::<Vec<_>>();
             let threads = self.teams.threads(tokens.len());

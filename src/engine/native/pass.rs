@@ -66,7 +66,7 @@ pub(super) struct Pass<'a> {
 pub(super) struct Hand<'a, 'w> {
     pub pass: Pass<'a>,
     pub worker: &'a Worker<'w>,
-    scratch: &'a mut Scratch,
+    pub(super) scratch: &'a mut Scratch,
 }
 
 impl<'a> Network<'a> {
@@ -90,23 +90,32 @@ impl Pass<'_> {
 
 impl<'a> Pass<'a> {
     /// The attention of a layer, group by group.
-    fn attention(self, layer: usize) -> Vec<Attention<'a>> {
+    pub(super) fn attention(self, layer: usize) -> Vec<Attention<'a>> {
+        let config = self.net.config;
+        let (window, heads) = (config.layers[layer].window, config.heads / config.kv_heads);
+        let groups = RowGroup::of(self.tokens, heads, window);
+        groups.map(|group| self.attention_of(layer, group)).collect()
+    }
+
+    /// The attention of a group of rows.
+    pub(super) fn attention_of<'g>(self, layer: usize, group: RowGroup<'g>) -> Attention<'g>
+    where
+        'a: 'g,
+    {
         let Pass { net, space, .. } = self;
         let (kind, weights) = (net.config.layers[layer], &net.layers[layer - net.below]);
         let each = net.config.head_norms == Some(HeadNorms::Each);
-        let heads = net.config.heads / net.config.kv_heads;
-        let groups = RowGroup::of(self.tokens, heads, kind.window);
-        let attention = groups.map(|group| Attention {
+        Attention {
             isa: net.isa,
             config: net.config,
             layer,
             head_norms: weights.head_norms.as_ref().filter(|_| each),
+            sinks: weights.sinks.as_deref(),
             group,
             angles: kind.rope.map(|rope| &space.angles[rope]),
             qkv: &space.qkv,
             mixed: &space.mixed,
-        });
-        attention.collect()
+        }
     }
 }
 
@@ -117,12 +126,15 @@ impl Hand<'_, '_> {
         // Without these, the output of the last layer is not needed.
         let ends = [Tap::After(layers), Tap::Normed];
         let needed = !wanted.is_empty() || taps.iter().any(|tap| ends.contains(tap));
-        if let Some(front) = net.front {
-            self.enter(front)?;
+        match net.front {
+            Some(Front::Block(front)) => return self.run_blocks(front),
+            Some(Front::Joint(joint)) => self.join(joint)?,
+            Some(Front::Medusa(blocks)) => self.add_blocks(blocks)?,
+            None => {}
         }
         self.tap(Tap::After(net.below))?;
         for (number, layer) in (net.below..).zip(net.layers) {
-            let [before_attention, after_attention, before_mlp, after_mlp] =
+            let [before_attention, after_attention, ..] =
                 layer.norms.each_ref().map(Option::as_deref);
             let both = net.config.layers[number].input == LayerInput::SideBySide;
             let input = if both { &space.wide } else { &space.x };
@@ -136,18 +148,25 @@ impl Hand<'_, '_> {
             }
             self.pack(&space.mixed, &[], &layer.output, rows, |row| row)?;
             self.add(&layer.output, after_attention)?;
-            self.pack(&space.x, before_mlp.as_slice(), &layer.gate_up, rows, |row| row)?;
-            self.gate(&layer.gate_up, rows)?;
-            self.pack(&space.inner, &[], &layer.down, rows, |row| row)?;
-            self.add(&layer.down, after_mlp)?;
+            self.feed_forward(layer)?;
             self.tap(Tap::After(number + 1))?;
         }
         self.tap(Tap::Normed)?;
         if wanted.is_empty() { Ok(()) } else { self.head() }
     }
 
+    /// Computes the feed-forward block of a layer.
+    pub(super) fn feed_forward(&mut self, layer: &LayerWeights) -> Result<(), Away> {
+        let Pass { space, rows, .. } = self.pass;
+        let [.., before, after] = layer.norms.each_ref().map(Option::as_deref);
+        self.pack(&space.x, before.as_slice(), &layer.gate_up, rows, |row| row)?;
+        self.gate(&layer.gate_up, rows)?;
+        self.pack(&space.inner, &[], &layer.down, rows, |row| row)?;
+        self.add(&layer.down, after)
+    }
+
     /// Copies the hidden states of all rows, if they are to be copied here.
-    fn tap(&mut self, tap: Tap) -> Result<(), Away> {
+    pub(super) fn tap(&mut self, tap: Tap) -> Result<(), Away> {
         let Pass { net, space, rows, taps, .. } = self.pass;
         let Some(place) = taps.iter().position(|&wanted| wanted == tap) else { return Ok(()) };
         let (width, eps) = (net.config.hidden, net.config.norm_eps);
@@ -165,7 +184,7 @@ impl Hand<'_, '_> {
     }
 
     /// Computes the logits of the wanted rows.
-    fn head(&mut self) -> Result<(), Away> {
+    pub(super) fn head(&mut self) -> Result<(), Away> {
         let Pass { net, space, wanted, .. } = self.pass;
         let (head, width) = (net.head, net.vocab);
         self.pack(&space.x, net.norm.as_slice(), head.linear, wanted.len(), |row| wanted[row])?;
@@ -188,12 +207,24 @@ impl Hand<'_, '_> {
         rows: usize,
         source: impl Fn(usize) -> usize,
     ) -> Result<(), Away> {
+        self.pack_from(linear, rows, |row| (from, norms, source(row)))
+    }
+
+    /// The same for rows of several buffers: `source` says which one, with which norms, and which
+    /// row of it.
+    pub(super) fn pack_from<'s>(
+        &mut self,
+        linear: &Linear,
+        rows: usize,
+        source: impl Fn(usize) -> (&'s Shared<f32>, &'s [&'s [f32]], usize),
+    ) -> Result<(), Away> {
         let Pass { net, space, .. } = self.pass;
         let matrix = &linear.matrix;
         let width = matrix.inputs();
         let normed = &mut self.scratch.row;
         self.worker.share(rows, |row| {
-            let at = source(row) * width;
+            let (from, norms, row_from) = source(row);
+            let at = row_from * width;
             // SAFETY: no thread writes to `from` in this step.
             let x = unsafe { from.read(at..at + width) };
             let values = if norms.is_empty() {

@@ -15,6 +15,8 @@ const QUERIES: usize = 16;
 pub(super) struct PassToken<'a> {
     pub feed: &'a Feed,
     pub cache: &'a NativeCache,
+    /// The first position that it attends to, if no window says so.
+    pub from: Option<usize>,
 }
 
 /// The rows of a pass that are attended for together: those of one sequence, or of several that
@@ -81,6 +83,13 @@ impl QueryBlock {
     }
 }
 
+impl<'a> PassToken<'a> {
+    /// A token that attends to all that its feed and a window let it see.
+    pub(super) fn new(feed: &'a Feed, cache: &'a NativeCache) -> Self {
+        Self { feed, cache, from: None }
+    }
+}
+
 impl<'a> RowGroup<'a> {
     /// The rows of a pass in groups.
     pub(super) fn of(
@@ -113,9 +122,9 @@ impl<'a> RowGroup<'a> {
     pub(super) fn block(&self, head: usize, block: usize) -> QueryBlock {
         let at_once = self.rows_at_once();
         let rows = block * at_once..self.rows.len().min((block + 1) * at_once);
-        let feeds = self.rows[rows.clone()].iter().map(|row| row.feed);
-        let from = feeds.clone().map(|feed| self.visible_from(feed)).min().unwrap_or(0);
-        let reach = feeds.map(reaches).max().unwrap_or(0);
+        let own = self.rows[rows.clone()].iter();
+        let from = own.clone().map(|row| self.visible_from(row)).min().unwrap_or(0);
+        let reach = own.map(|row| reaches(row.feed)).max().unwrap_or(0);
         let heads = head * self.heads..(head + 1) * self.heads;
         QueryBlock { rows, heads, from: from / LANES * LANES, reach }
     }
@@ -135,8 +144,8 @@ impl<'a> RowGroup<'a> {
     }
 
     /// The first position that a token attends to.
-    pub(super) fn visible_from(&self, feed: &Feed) -> usize {
-        visible_from(self.window, sees(feed))
+    pub(super) fn visible_from(&self, row: &PassToken<'_>) -> usize {
+        row.from.unwrap_or_else(|| visible_from(self.window, sees(row.feed)))
     }
 }
 

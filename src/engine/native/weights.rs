@@ -33,6 +33,8 @@ pub(super) struct LayerWeights {
     pub norms: [Option<Vec<f32>>; 4],
     /// The norms of queries and of keys.
     pub head_norms: Option<[Vec<f32>; 2]>,
+    /// The sinks of attention, one for each query head.
+    pub sinks: Option<Vec<f32>>,
     /// Query, key and value heads.
     pub qkv: Linear,
     pub output: Linear,
@@ -113,6 +115,7 @@ impl LayerWeights {
             down: linear(Product::Down)?,
             norms: tensors.norms()?,
             head_norms: tensors.head_norms()?,
+            sinks: tensors.sinks()?,
         })
     }
 }

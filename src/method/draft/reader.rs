@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
         let rows = round.context.len().saturating_sub(self.predictor.skipped());
         let room = (self.info().context_length + 1).saturating_sub(rows);
         round.full = room == 0 && round.limit > 0;
-        let deepest = self.predictor.deepest().unwrap_or(usize::MAX);
+        let deepest = self.info().deepest.unwrap_or(usize::MAX);
         let drafts = rows > 0 && self.predictor.is_ready(round.desk)?;
         round.limit = if drafts { round.limit.min(room).min(deepest) } else { 0 };
         Ok(())

@@ -38,10 +38,6 @@ impl<'a> Predictor<'a> for Head<'a> {
         usize::from(!self.features.first_row)
     }
 
-    fn deepest(&self) -> Option<usize> {
-        self.features.deepest
-    }
-
     fn is_ready(&self, desk: &PassDesk<'a, '_>) -> Result<bool, Error> {
         desk.target()?.reaches(desk.context(), desk.context().len() - 1)
     }

@@ -32,11 +32,6 @@ pub(super) trait Predictor<'a>: fmt::Debug {
     /// Number of tokens at the beginning of a text that have no row.
     fn skipped(&self) -> usize;
 
-    /// The deepest draft, if there is one.
-    fn deepest(&self) -> Option<usize> {
-        None
-    }
-
     /// Whether the target holds what the first row after the desk's context reads. A beam may have
     /// tokens that its sequence has not computed yet.
     ///
