@@ -42,7 +42,11 @@ fn load_cached(source: &Source, role: Role) -> Result<Loaded, Error> {
             "model {path}: this is a head, which computes nothing without a target: name it as a draft"
         )));
     }
-    if is_file(path)? { gguf_model::load(source) } else { hf::load(source) }
+    match (is_file(path)?, role) {
+        (true, _) => gguf_model::load(source),
+        (false, Role::Target) => hf::load(source),
+        (false, Role::Draft) => heads::in_parallel(source, hf::load(source)?),
+    }
 }
 
 /// Whether the model of a path is a GGUF file; otherwise it is a folder.

@@ -84,6 +84,15 @@ pub struct HeadSettings {
     pub taps: Option<TapSetting>,
     /// What it makes of the first row.
     pub first_row: Option<FirstRow>,
+    /// Number of rows of a block, or of rows that predict in one pass.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub block: Option<usize>,
+    /// Whether rows of a block see none after them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub causal: Option<bool>,
+    /// Whether rows of a block predict the token after their position.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub anchor_first: Option<bool>,
     /// A mistake, for studies of what finds it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub fault: Option<HeadFault>,
@@ -173,6 +182,9 @@ impl HeadSettings {
             feedback: self.feedback.or(other.feedback),
             taps: self.taps.or(other.taps),
             first_row: self.first_row.or(other.first_row),
+            block: self.block.or(other.block),
+            causal: self.causal.or(other.causal),
+            anchor_first: self.anchor_first.or(other.anchor_first),
             fault: self.fault.or(other.fault),
         }
     }

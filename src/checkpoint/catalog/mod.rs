@@ -52,6 +52,9 @@ struct CatalogEntry {
     feedback: Option<Feedback>,
     taps: Option<TapSetting>,
     first_row: Option<FirstRow>,
+    block: Option<usize>,
+    causal: Option<bool>,
+    anchor_first: Option<bool>,
     fault: Option<HeadFault>,
 }
 
@@ -68,6 +71,9 @@ impl CatalogEntry {
                 feedback: self.feedback,
                 taps: self.taps.clone(),
                 first_row: self.first_row,
+                block: self.block,
+                causal: self.causal,
+                anchor_first: self.anchor_first,
                 fault: self.fault,
             },
             ..Settings::default()

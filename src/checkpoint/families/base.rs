@@ -93,7 +93,7 @@ pub(super) fn base(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Result<Config,
         value_scale: 1.0,
         attention_softcap: None,
         final_softcap: None,
-        vocab_rows: size("vocab_size")?,
+        vocab_rows: keys.size("vocab_size")?.unwrap_or(0),
         tied: keys.flag("tie_word_embeddings")?.unwrap_or(defaults.tied),
     })
 }
@@ -157,7 +157,10 @@ pub(super) fn set_windows(
 }
 
 /// For each layer whether `layer_types` gives it a window.
-fn windowed_layers(keys: &ConfigKeys<'_>, layers: usize) -> Result<Option<Vec<bool>>, Error> {
+pub(in crate::checkpoint) fn windowed_layers(
+    keys: &ConfigKeys<'_>,
+    layers: usize,
+) -> Result<Option<Vec<bool>>, Error> {
     let key = "layer_types";
     let Some(types) = keys.texts(key)? else { return Ok(None) };
     if types.len() != layers {

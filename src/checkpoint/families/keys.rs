@@ -75,7 +75,7 @@ impl<'a> ConfigKeys<'a> {
     }
 
     /// A whole number that may be 0.
-    pub(super) fn count(&self, key: &str) -> Result<Option<usize>, Error> {
+    pub(in crate::checkpoint) fn count(&self, key: &str) -> Result<Option<usize>, Error> {
         let size = |value: &Value| value.as_u64().map(|n| n as usize).filter(|&n| n <= MOST);
         self.typed(key, &format!("a whole number from 0 to {MOST}"), size)
     }
@@ -88,8 +88,16 @@ impl<'a> ConfigKeys<'a> {
         })
     }
 
+    /// A list of numbers of layers, where −1 comes before the first one.
+    pub(in crate::checkpoint) fn layer_ids(&self, key: &str) -> Result<Option<Vec<i64>>, Error> {
+        let id = |value: &Value| value.as_i64().filter(|id| (-1..=MOST as i64).contains(id));
+        self.typed(key, "a list of whole numbers from -1", |value| {
+            value.as_array()?.iter().map(id).collect()
+        })
+    }
+
     /// A number above 0.
-    pub(super) fn positive(&self, key: &str) -> Result<Option<f64>, Error> {
+    pub(in crate::checkpoint) fn positive(&self, key: &str) -> Result<Option<f64>, Error> {
         self.typed(key, "a number > 0", |value| {
             value.as_f64().filter(|&x| x > 0.0 && f64::is_finite(x))
         })
@@ -113,7 +121,7 @@ impl<'a> ConfigKeys<'a> {
     }
 
     /// A string that is one of some, with what it stands for.
-    pub(super) fn choice<T: Copy>(
+    pub(in crate::checkpoint) fn choice<T: Copy>(
         &self,
         key: &str,
         choices: &[(&str, T)],
@@ -168,7 +176,7 @@ impl<'a> ConfigKeys<'a> {
     }
 
     /// A key that is not supported if it is there.
-    pub(super) fn refuse(&self, key: &str, what: &str) -> Result<(), Error> {
+    pub(in crate::checkpoint) fn refuse(&self, key: &str, what: &str) -> Result<(), Error> {
         let refused = || self.fault(format!("{what} ({}{key}) are not supported", self.within));
         self.get(key).map_or(Ok(()), |_| Err(refused()))
     }

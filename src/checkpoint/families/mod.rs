@@ -15,6 +15,7 @@ mod qwen3;
 mod rope;
 mod smollm3;
 
+pub(super) use base::windowed_layers;
 pub(super) use keys::ConfigKeys;
 
 use crate::core::error::Error;
@@ -53,10 +54,12 @@ pub(super) fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
         let known = FAMILIES.iter().map(|family| family.model_type).collect::<Vec<_>>();
         keys.fault(format!("model_type is {found}; supported are: {}", known.join(", ")))
     })?;
+    keys.required("vocab_size", keys.size("vocab_size")?)?;
     family.decoder(keys)
 }
 
-/// The decoder that a configuration of the family `model_type` describes.
+/// The decoder that a configuration of the family `model_type` describes. Without `vocab_size` its
+/// tables have no rows: they are another model's.
 pub(super) fn config_as(keys: &ConfigKeys<'_>, model_type: &str) -> Result<Config, Error> {
     let family = FAMILIES.iter().find(|family| family.model_type == model_type);
     let family = family.ok_or_else(|| keys.fault(format!("there is no family {model_type}")))?;

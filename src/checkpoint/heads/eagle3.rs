@@ -21,7 +21,7 @@ fn fits(files: &HeadFiles<'_>) -> bool {
     files.weights.has("fc.weight") && (has("midlayer") || has("layers.0"))
 }
 
-fn shape(files: &HeadFiles<'_>) -> Result<Vec<HeadShape>, Error> {
+pub(super) fn shape(files: &HeadFiles<'_>) -> Result<Vec<HeadShape>, Error> {
     let (keys, speculators) = (&files.keys, files.keys.table(LAYERS)?);
     let layers = speculators.as_ref().unwrap_or(keys);
     let first =
@@ -37,7 +37,7 @@ fn shape(files: &HeadFiles<'_>) -> Result<Vec<HeadShape>, Error> {
         let what = "but the target's hidden states have";
         return Err(keys.fault(format!("target_hidden_size is {width}, {what} {target} numbers")));
     }
-    let own = keys.size("draft_vocab_size")?.unwrap_or(files.vocab);
+    let own = keys.size("draft_vocab_size")?.unwrap_or(files.vocab());
     let residual = keys.flag("norm_before_residual")?;
     if residual.is_none() && speculators.is_some() {
         return Err(keys.fault(

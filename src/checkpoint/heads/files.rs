@@ -26,10 +26,15 @@ const OTHER_WEIGHTS: &str = "medusa_lm_head.safetensors";
 const PICKLES: [&str; 3] = ["pytorch_model.bin", "medusa_lm_head.pt", "model.pt"];
 
 /// Keys that only configurations of heads have.
-const KEYS: [&str; 4] =
-    ["speculators_model_type", "draft_vocab_size", "eagle_config", "medusa_num_heads"];
+const KEYS: [&str; 5] = [
+    "speculators_model_type",
+    "draft_vocab_size",
+    "eagle_config",
+    "medusa_num_heads",
+    "dflash_config",
+];
 /// Tensors that only heads have, for configurations that do not say so.
-const TENSORS: [&str; 2] = ["fc.weight", "fc_norm.0.weight"];
+const TENSORS: [&str; 3] = ["fc.weight", "fc_norm.0.weight", "encoder.fc.weight"];
 
 /// Whether a folder has no tokenizer, and a configuration or tensors of a head.
 pub(super) fn is_head(folder: &Path) -> bool {
@@ -167,14 +172,19 @@ impl Tensors for HeadFolder {
 pub(super) struct HeadFiles<'a> {
     pub(super) keys: ConfigKeys<'a>,
     pub(super) weights: &'a dyn HeadStore,
-    /// Number of the target's tokens.
-    pub(super) vocab: usize,
+    /// Number of the target's tokens, and of the rows of its embedding, padding included.
+    pub(super) vocabularies: (usize, usize),
     /// The target's hidden states.
     pub(super) hidden: HiddenStates,
     pub(super) settings: &'a HeadSettings,
 }
 
 impl HeadFiles<'_> {
+    /// Number of the target's tokens.
+    pub(super) fn vocab(&self) -> usize {
+        self.vocabularies.0
+    }
+
     /// The layers that `keys` describe, as those of a family.
     pub(super) fn decoder(&self, keys: &ConfigKeys<'_>, family: &str) -> Result<Config, Error> {
         let config = families::config_as(keys, family)?;
@@ -190,19 +200,19 @@ impl HeadFiles<'_> {
     /// tokens of the target. `own` is the number of the head's tokens.
     pub(super) fn ids(&self, own: usize) -> Result<Option<Vec<Token>>, Error> {
         if !self.weights.has("d2t") {
-            if own == self.vocab {
+            if own == self.vocab() || own == self.vocabularies.1 {
                 return Ok(None);
             }
             return Err(self.keys.fault(format!(
                 "draft_vocab_size is {own} and the target has {} tokens, but tensor d2t, which says \
                  which are which, is missing",
-                self.vocab
+                self.vocab()
             )));
         }
         let offsets = self.weights.integers("d2t", own)?;
         let ids = offsets.iter().enumerate().map(|(own, offset)| {
             let id = own as i64 + offset;
-            usize::try_from(id).ok().filter(|&id| id < self.vocab).map(|id| id as Token)
+            usize::try_from(id).ok().filter(|&id| id < self.vocab()).map(|id| id as Token)
         });
         let ids = ids.collect::<Option<Vec<_>>>();
         let ids = ids.filter(|ids| {
@@ -212,7 +222,7 @@ impl HeadFiles<'_> {
         });
         let wrong = format!(
             "tensor d2t does not give each of {own} draft tokens a token of its own below {}",
-            self.vocab
+            self.vocab()
         );
         ids.map(Some).ok_or_else(|| self.keys.fault(wrong))
     }

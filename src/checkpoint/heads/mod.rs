@@ -1,6 +1,8 @@
 //! Heads: checkpoints that draft from hidden states of a target. Each format is one file that turns
 //! the keys of a `config.json` into the switches of a head, and one line of [`FORMATS`].
 
+mod block_keys;
+mod dflash;
 mod eagle1;
 mod eagle3;
 mod faults;
@@ -9,6 +11,7 @@ mod files;
 mod known;
 mod medusa;
 mod mtp;
+mod p_eagle;
 mod tap_draft;
 mod taps;
 
@@ -17,12 +20,17 @@ use std::path::Path;
 use self::files::{HeadFiles, HeadStore, HeadTensors};
 #[cfg(feature = "harness")]
 pub(crate) use self::known::{fits, summarise};
+pub(super) use self::p_eagle::in_parallel;
 use super::{gguf, layout};
 use crate::core::error::Error;
-use crate::engine::decoder::{Described, HeadConfig, MedusaConfig};
-use crate::engine::native::{NativeFirstLayers, NativeHead, NativeMedusa, TargetTables};
+use crate::engine::decoder::{Described, Drafting, HeadConfig, MedusaConfig};
+use crate::engine::native::{
+    NativeBlock, NativeFirstLayers, NativeHead, NativeMedusa, TargetTables,
+};
 use crate::engine::{Dtype, Engine, FirstRow, Settings, Source};
-use crate::model::{CPU, ChainedHeads, Features, LanguageModel, ModelInfo, ModelInputs, Tap};
+use crate::model::{
+    CPU, ChainedHeads, Features, LanguageModel, ModelInfo, ModelInputs, ParallelModel, Tap,
+};
 
 /// A format of heads.
 struct Format {
@@ -36,7 +44,14 @@ struct Format {
 }
 
 /// All formats; the first one that fits counts.
-const FORMATS: &[Format] = &[tap_draft::FORMAT, eagle3::FORMAT, mtp::FORMAT, eagle1::FORMAT];
+const FORMATS: &[Format] = &[
+    tap_draft::FORMAT,
+    dflash::FORMAT,
+    p_eagle::FORMAT,
+    eagle3::FORMAT,
+    mtp::FORMAT,
+    eagle1::FORMAT,
+];
 
 /// What a format makes of a configuration.
 struct HeadShape {
@@ -111,7 +126,8 @@ pub(crate) fn load(
     let (target, weights) = (target.info(), &*opened);
     let loading = Loading { source, target, tables: &tables, files: weights };
     let settings = &source.settings.head;
-    let files = HeadFiles { keys: weights.keys(), weights, vocab: target.vocab, hidden, settings };
+    let (keys, vocabularies) = (weights.keys(), (target.vocab, tables.vocab_rows()));
+    let files = HeadFiles { keys, weights, vocabularies, hidden, settings };
     if own.is_some() && !(mtp::FORMAT.fits)(&files) {
         return Err(files.keys.fault("the target's files have no MTP layer"));
     }
@@ -220,17 +236,25 @@ impl Loading<'_> {
     fn head(&self, format: &str, shape: HeadShape) -> Result<Box<dyn LanguageModel>, Error> {
         let (vocab, dtype) = (self.target.vocab, self.dtype());
         let (names, config) = (shape.names_in_files(), shape.config);
-        let all = config.tensors(vocab);
+        let all = config.tensors();
         let tensors = self.tensors(names, &all)?;
         let shares = (config.own_embedding, config.own_head);
         let info = ModelInfo {
-            context_length: config.decoder.positions,
+            context_length: config.decoder.positions.saturating_sub(config.drafting.ahead()),
             projection_weights: config.decoder.matrix_weights(0),
             bytes_per_token: config.matrix_bytes(vocab, dtype, &tensors),
-            note: Some(note(format, &config.features, shares)),
+            note: Some(note(&described(format, &config.drafting), &config.features, shares)),
             ..self.info(&all, config.features.clone())
         };
-        Ok(Box::new(NativeHead::load(info, config, dtype, &tensors, self.tables)?))
+        let drafting = config.drafting.clone();
+        if let Drafting::Block(_) = drafting {
+            return Ok(Box::new(NativeBlock::load(info, config, dtype, &tensors, self.tables)?));
+        }
+        let head = Box::new(NativeHead::load(info, config, dtype, &tensors, self.tables)?);
+        Ok(match drafting {
+            Drafting::Masked { mask, rows } => Box::new(ParallelModel::new(head, mask, rows)),
+            _ => head,
+        })
     }
 
     /// Heads without layers.
@@ -270,6 +294,15 @@ impl Loading<'_> {
             inputs: ModelInputs::Features(features),
             ..self.target.clone()
         }
+    }
+}
+
+/// The format of a head, with what its drafts depend on.
+fn described(format: &str, drafting: &Drafting) -> String {
+    match drafting {
+        Drafting::Stepwise => format.to_owned(),
+        Drafting::Masked { rows, .. } => format!("{format}, {rows} rows in one pass,"),
+        Drafting::Block(shape) => format!("{format}, block of {} rows,", shape.rows),
     }
 }
 

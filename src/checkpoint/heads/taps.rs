@@ -1,5 +1,6 @@
 //! Which hidden states of the target a head reads. Files count layers in two ways.
 
+use super::block_keys::BlockKeys;
 use super::files::HeadFiles;
 use crate::checkpoint::families::ConfigKeys;
 use crate::core::error::Error;
@@ -35,6 +36,48 @@ pub(super) fn features(files: &HeadFiles<'_>) -> Result<Features, Error> {
     }
     let taps = written.into_iter().map(Tap::After).collect::<Vec<_>>();
     Ok(Features { width: taps.len() * files.hidden.width, taps, ..Features::default() })
+}
+
+/// The features of a block. `target_layer_ids` has k for the state after layer k, counted from 0, and −1
+/// for the embedding; `aux_hidden_state_layer_ids` has k for the state after k layers. Without a
+/// list, those of speculators are EAGLE-3's, and others are spread evenly.
+///
+/// # Errors
+/// If the target has fewer layers.
+pub(super) fn of_block(files: &HeadFiles<'_>, keys: &BlockKeys<'_>) -> Result<Features, Error> {
+    let layers = files.hidden.layers;
+    let after = keys.layer_ids("aux_hidden_state_layer_ids")?;
+    let outputs = keys.layer_ids("target_layer_ids")?;
+    let written = match (&files.settings.taps, after, outputs) {
+        (Some(TapSetting::After(set)), ..) => set.iter().map(|&after| after as i64).collect(),
+        (_, Some(after), _) => after,
+        (Some(TapSetting::Written(_)), None, Some(outputs)) => outputs,
+        (None, None, Some(outputs)) => outputs.into_iter().map(|layer| layer + 1).collect(),
+        (_, None, None) if keys.speculators => vec![2, layers as i64 / 2, layers as i64 - 3],
+        (_, None, None) => spread(keys.layers.size("num_hidden_layers")?.unwrap_or(1), layers),
+    };
+    let taps = written
+        .iter()
+        .map(|&after| usize::try_from(after).ok().filter(|after| *after <= layers).map(Tap::After));
+    let taps =
+        taps.collect::<Option<Vec<_>>>().filter(|taps| !taps.is_empty()).ok_or_else(|| {
+            files.keys.fault(format!(
+                "the head reads the target's states after {written:?} layers (target_layer_ids, \
+             aux_hidden_state_layer_ids), but must read some after 0 to {layers}"
+            ))
+        })?;
+    Ok(Features { width: taps.len() * files.hidden.width, taps, ..Features::default() })
+}
+
+/// As many states as the drafter has layers, from layer 1 to the target's third last one, as its
+/// own code spreads them.
+fn spread(count: usize, layers: usize) -> Vec<i64> {
+    if count == 1 {
+        return vec![layers as i64 / 2 + 1];
+    }
+    let (first, last) = (1.0, layers as f64 - 3.0);
+    let step = (last - first) / (count as f64 - 1.0);
+    (0..count).map(|at| (first + step * at as f64).round_ties_even() as i64 + 1).collect()
 }
 
 fn numbers(keys: &ConfigKeys<'_>) -> Result<Option<Vec<usize>>, Error> {

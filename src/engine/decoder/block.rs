@@ -203,6 +203,14 @@ impl Drafting {
         }
     }
 
+    /// Number of rows of a pass after the context.
+    pub(crate) fn ahead(&self) -> usize {
+        match self {
+            Self::Block(shape) => shape.rows - 1,
+            _ => 0,
+        }
+    }
+
     /// The deepest draft, if there is one.
     pub(crate) fn deepest(&self) -> Option<usize> {
         match self {

@@ -152,29 +152,34 @@ impl HeadConfig {
         (is_block && !missing).then(|| (weight(STATE_NORM), vec![self.decoder.hidden]))
     }
 
-    /// Names and shapes of all tensors of its own; `vocab` is the number of the target's tokens.
-    pub(crate) fn tensors(&self, vocab: usize) -> Vec<Described> {
+    /// Names and shapes of all tensors of its own.
+    pub(crate) fn tensors(&self) -> Vec<Described> {
         let mut all = self.decoder.layers().collect::<Vec<_>>();
         all.extend([self.fuses(), self.joins(), self.bias()].into_iter().flatten());
         all.extend(self.fused_norms());
         all.extend(self.input_norms().into_iter().flatten());
         all.extend(self.context_norm());
         let widths = (self.decoder.hidden, self.features.width);
-        all.extend(self.drafting.tensors(widths, (vocab, self.rows(vocab))));
+        all.extend(self.drafting.tensors(widths, (self.decoder.vocab_rows, self.table_rows())));
         all.extend(self.last_norm.then(|| self.decoder.last_norm()));
-        all.extend(self.own_embedding.then(|| self.embedding(vocab)));
-        all.extend(self.own_head.then(|| self.head(vocab)));
+        all.extend(self.own_embedding.then(|| self.embedding()));
+        all.extend(self.own_head.then(|| self.head()));
         all
     }
 
-    /// Its own embedding.
-    pub(crate) fn embedding(&self, vocab: usize) -> Described {
-        (self.decoder.embedding().0, vec![vocab, self.decoder.hidden])
+    /// Its own embedding, padding included.
+    pub(crate) fn embedding(&self) -> Described {
+        self.decoder.embedding()
     }
 
-    /// Its own head.
-    pub(crate) fn head(&self, vocab: usize) -> Described {
-        (self.decoder.head().0, vec![self.rows(vocab), self.decoder.hidden])
+    /// Its own head, padding included.
+    pub(crate) fn head(&self) -> Described {
+        (self.decoder.head().0, vec![self.table_rows(), self.decoder.hidden])
+    }
+
+    /// Rows of tables with a row for each of its tokens, padding included.
+    pub(crate) fn table_rows(&self) -> usize {
+        self.ids.as_ref().map_or(self.decoder.vocab_rows, Vec::len)
     }
 
     /// Number of its tokens; `vocab` is that of the target's.
@@ -185,7 +190,10 @@ impl HeadConfig {
     /// Bytes of the matrices that the row of a drafted token reads.
     pub(crate) fn matrix_bytes(&self, vocab: usize, dtype: Dtype, tensors: &dyn Tensors) -> usize {
         let layers = self.decoder.matrix_bytes(0, dtype, tensors);
-        let others = [self.joins(), Some(self.head(vocab))].into_iter().flatten();
+        let others =
+            [self.joins(), Some((self.head().0, vec![self.rows(vocab), self.decoder.hidden]))]
+                .into_iter()
+                .flatten();
         let bytes = |(name, shape): (String, Vec<usize>)| {
             dtype.bytes(shape[0], shape[1], tensors.kind(&name))
         };

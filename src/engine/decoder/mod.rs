@@ -12,13 +12,14 @@ mod rope;
 mod tensors;
 
 pub(crate) use block::{
-    Ahead, Behind, BlockShape, Confidence, Drafting, Markov, MarkovKind, Sight, mask_embedding,
+    Ahead, Behind, BlockShape, CONFIDENCE, Confidence, Drafting, Markov, MarkovKind, Sight,
+    mask_embedding,
 };
 pub(crate) use config::{
     Activation, Biases, Config, HeadNorms, LayerInput, LayerKind, Product, visible_from,
 };
 pub(crate) use head::{
-    EMBEDDING_NORM, FC_NORM, FusedNorms, HeadConfig, HeadInput, JOIN, STATE_NORM,
+    EMBEDDING_NORM, FC, FC_NORM, FusedNorms, HeadConfig, HeadInput, JOIN, STATE_NORM,
 };
 pub(crate) use medusa::MedusaConfig;
 pub(crate) use names::{NORMS_AFTER, NORMS_AROUND, TensorNames};

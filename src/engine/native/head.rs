@@ -52,6 +52,11 @@ pub(crate) struct TargetTables {
 }
 
 impl TargetTables {
+    /// Rows of the embedding, padding included.
+    pub(crate) fn vocab_rows(&self) -> usize {
+        self.config.vocab_rows
+    }
+
     /// Bytes of the matrices of the first `layers` layers and of the head.
     pub(crate) fn bytes_of_first(&self, layers: usize) -> usize {
         let linears = self.weights.layers.iter().take(layers).flat_map(LayerWeights::linears);

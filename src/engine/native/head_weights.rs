@@ -35,6 +35,9 @@ pub(super) struct HeadWeights {
     pub rotations: Vec<Rotation>,
 }
 
+/// The place of the head among the tables.
+const HEAD: usize = 3;
+
 impl HeadWeights {
     /// Packs the weights of a head on a target with `vocab` tokens.
     pub(super) fn load(
@@ -45,16 +48,18 @@ impl HeadWeights {
     ) -> Result<Self, Error> {
         let tensors: &dyn Tensors = &Checked { tensors, dtype };
         let decoder = &config.decoder;
-        let embedding = config.own_embedding.then(|| config.embedding(vocab));
-        let head = config.own_head.then(|| config.head(vocab));
+        let embedding = config.own_embedding.then(|| config.embedding());
+        let head = config.own_head.then(|| config.head());
+        let most = |table| if table == HEAD { config.rows(vocab) } else { usize::MAX };
         let tables = [config.fuses(), config.joins(), embedding, head];
         let mut packer = Packer { isa, dtype, tensors, memory: Builder::new(0)? };
-        let stored = tables.iter().flatten().cloned();
-        let bytes = stored.map(|table| packer.bytes_of(vec![table], Order::AsStored, usize::MAX));
+        let stored = tables.iter().enumerate().filter_map(|(at, table)| Some((at, table.clone()?)));
+        let bytes =
+            stored.map(|(at, table)| packer.bytes_of(vec![table], Order::AsStored, most(at)));
         packer.memory = Builder::new(bytes.sum::<usize>() + packer.bytes_of_layers(decoder))?;
         let mut packed = Vec::with_capacity(tables.len());
-        for table in tables {
-            let matrix = table.map(|table| packer.table(table, usize::MAX)).transpose()?;
+        for (at, table) in tables.into_iter().enumerate() {
+            let matrix = table.map(|table| packer.table(table, most(at))).transpose()?;
             packed.push(matrix.map(|matrix| Linear { matrix, bias: None }));
         }
         let [fc, mut join, embedding, head] = <[_; 4]>::try_from(packed)

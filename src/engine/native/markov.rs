@@ -74,7 +74,7 @@ impl Bias {
         (dtype, target): (Dtype, &TargetTables),
         tensors: &dyn Tensors,
     ) -> Result<Self, Error> {
-        let (width, rows) = (config.decoder.hidden, config.rows(vocab));
+        let (width, tokens) = (config.decoder.hidden, config.decoder.vocab_rows);
         let read = |[weights, bias]: [(String, Vec<usize>); 2]| {
             Ok::<_, Error>(Product {
                 weights: tensors.get(&weights.0, &weights.1)?,
@@ -85,17 +85,18 @@ impl Bias {
         let markov = match shape.markov {
             None => None,
             Some(markov) => {
-                let tables = [markov.embedding(vocab), markov.product(rows)];
+                let tables = [markov.embedding(tokens), markov.product(config.table_rows())];
                 let checked = Checked { tensors, dtype };
                 let mut packer =
                     Packer { isa: target.isa, dtype, tensors: &checked, memory: Builder::new(0)? };
-                let bytes = tables.iter().cloned();
+                let most = [usize::MAX, config.rows(vocab)];
+                let bytes = tables.iter().cloned().zip(most);
                 let bytes =
-                    bytes.map(|table| packer.bytes_of(vec![table], Order::AsStored, usize::MAX));
+                    bytes.map(|(table, most)| packer.bytes_of(vec![table], Order::AsStored, most));
                 packer.memory = Builder::new(bytes.sum())?;
                 let [embedding, product] = tables;
-                let embedding = packer.table(embedding, usize::MAX)?;
-                let product = Linear { matrix: packer.table(product, usize::MAX)?, bias: None };
+                let embedding = packer.table(embedding, most[0])?;
+                let product = Linear { matrix: packer.table(product, most[1])?, bias: None };
                 let gate = markov.gate(width).map(|(_, tensors)| read(tensors)).transpose()?;
                 Some(MarkovWeights {
                     kind: markov.kind,
@@ -115,7 +116,8 @@ impl Bias {
                 })
             }
         };
-        Ok(Self { shape: shape.clone(), width, vocab: rows, markov, confidence, isa: target.isa })
+        let vocab = config.rows(vocab);
+        Ok(Self { shape: shape.clone(), width, vocab, markov, confidence, isa: target.isa })
     }
 
     /// Whether it reads the states of rows.

@@ -410,6 +410,9 @@ pub(super) fn for_lanes(
 ) {
     for (tile, sums) in sums.chunks_exact(rows).enumerate() {
         let at = (first + tile) * LANES;
+        if at >= width {
+            return;
+        }
         for (row, lanes) in sums.iter().enumerate() {
             put(row, at, &lanes[..LANES.min(width - at)]);
         }

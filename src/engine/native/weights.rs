@@ -65,7 +65,8 @@ impl ModelWeights {
         // The tables are packed first, while the memory for the layers is still
         // untouched. The peak is then little more than the larger of two sizes: all
         // packed weights, or the packed tables plus one table in f32.
-        let embedding = packer.table(config.embedding(), vocab)?;
+        // Padding stays: the masks of some heads are tokens of it.
+        let embedding = packer.table(config.embedding(), usize::MAX)?;
         let (head, embedding) = match config.tied {
             true => (embedding, None),
             false => (packer.table(config.head(), vocab)?, Some(embedding)),
@@ -191,9 +192,9 @@ impl Packer<'_> {
 
     /// Bytes of all packed matrices.
     fn bytes(&self, config: &Config, vocab: usize) -> usize {
-        let tables = [config.embedding(), config.head()].into_iter();
+        let tables = [(config.embedding(), usize::MAX), (config.head(), vocab)].into_iter();
         let tables = tables.take(if config.tied { 1 } else { 2 });
-        let tables = tables.map(|table| self.bytes_of(vec![table], Order::AsStored, vocab));
+        let tables = tables.map(|(table, rows)| self.bytes_of(vec![table], Order::AsStored, rows));
         tables.sum::<usize>() + self.bytes_of_layers(config)
     }
 
