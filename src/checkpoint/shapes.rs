@@ -128,6 +128,7 @@ impl ModelShape {
             attention_scale: 1.0 / (head_dim as f32).sqrt(),
             value_scale: 1.0,
             attention_softcap: None,
+            logit_scale: 1.0,
             final_softcap: None,
             positions: 8192,
             vocab_rows: self.vocab,

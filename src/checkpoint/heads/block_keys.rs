@@ -8,12 +8,8 @@ use crate::core::error::Error;
 /// Tables with the keys of a block; what they have counts before what is at the top.
 const TABLES: [&str; 2] = ["dflash_config", "dspark_config"];
 /// Keys of other models, which drafters of the same layout have.
-const OTHERS: [(&str, &str); 4] = [
-    ("conv_kernel_size", "convolutions of DFlash2"),
-    ("selector_rank", "selectors of DFlash2"),
-    ("output_multiplier", "multipliers of logits"),
-    ("logit_scale", "multipliers of logits"),
-];
+const OTHERS: [(&str, &str); 2] =
+    [("conv_kernel_size", "convolutions of DFlash2"), ("selector_rank", "selectors of DFlash2")];
 /// The sinks of attention.
 const SINKS: &str = "self_attn.attention_sink_bias";
 
@@ -145,29 +141,46 @@ impl<'a> BlockKeys<'a> {
         Ok(Some(SINKS).filter(|_| self.has_sinks).or(said?.filter(|said| *said).map(|_| SINKS)))
     }
 
-    /// Whether rows of a layer with a window see the rows after them, if no key says so: where a key
-    /// outside of `layer_types` gave all layers a window.
-    pub(super) fn window_is_open(&self) -> Result<bool, Error> {
-        Ok(self.flag("use_swa")?.unwrap_or(false) && windowed_layers(&self.layers, 0)?.is_none())
-    }
-
-    /// The window of each layer that has one. `all` says whether all layers have one where no list
-    /// says which.
-    pub(super) fn windowed_layers(
+    /// The windows of layers where a key outside of the layers' own gives them to all, or where all
+    /// have one unless a list says which.
+    pub(super) fn forced_windows(
         &self,
         layers: usize,
         all: bool,
-    ) -> Result<Vec<Option<usize>>, Error> {
+    ) -> Result<Option<ForcedWindows>, Error> {
         let forced = self.flag("use_swa")?.unwrap_or(false);
-        let listed = windowed_layers(&self.layers, layers)?;
-        let listed = listed.filter(|listed| !forced || listed.contains(&true));
-        let windowed = listed.unwrap_or_else(|| vec![all || forced; layers]);
-        if !windowed.contains(&true) {
-            return Ok(vec![None; layers]);
+        if !forced && !all {
+            return Ok(None);
         }
+        let listed = windowed_layers(&self.layers, layers)?;
+        let open = forced && listed.is_none();
+        let listed = listed.filter(|listed| !forced || listed.contains(&true));
+        let windowed = listed.unwrap_or_else(|| vec![true; layers]);
         let own = if forced { self.size("swa_window_size")? } else { None };
         let window = own.map_or_else(|| self.layers.size("sliding_window"), |own| Ok(Some(own)))?;
         let window = self.layers.required("sliding_window", window)?;
-        Ok(windowed.into_iter().map(|windowed| windowed.then_some(window)).collect())
+        let by_layer = windowed.into_iter().map(|windowed| windowed.then_some(window)).collect();
+        Ok(Some(ForcedWindows { by_layer, open }))
     }
+
+    /// Refuses layers with windows that the keys of the layers switch off: programs disagree on
+    /// whether they have one.
+    pub(super) fn check_windows(&self, layers: usize) -> Result<(), Error> {
+        let on = self.layers.flag("use_sliding_window")?.unwrap_or(false);
+        let listed = windowed_layers(&self.layers, layers)?;
+        if on || listed.is_none_or(|listed| !listed.contains(&true)) {
+            return Ok(());
+        }
+        Err(self.layers.fault(
+            "layer_types names sliding_attention, but use_sliding_window is not true, and programs \
+             disagree on what that means: set it as in training",
+        ))
+    }
+}
+
+/// Windows that a key gives to layers.
+pub(super) struct ForcedWindows {
+    pub(super) by_layer: Vec<Option<usize>>,
+    /// Whether rows see those after them, if no key says so.
+    pub(super) open: bool,
 }

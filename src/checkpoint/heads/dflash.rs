@@ -35,6 +35,7 @@ fn shape(files: &HeadFiles<'_>) -> Result<Vec<HeadShape>, Error> {
     decoder.tied = false;
     decoder.value_scale = keys.number("attention_value_scale")?.unwrap_or(1.0) as f32;
     decoder.embedding_scale = keys.number("input_embedding_scale")?.unwrap_or(1.0) as f32;
+    decoder.logit_scale = keys.number("output_multiplier")?.unwrap_or(1.0) as f32;
     decoder.final_softcap = keys.number("final_logit_softcapping")?.map(|cap| cap as f32);
     if decoder.vocab_rows == 0 {
         decoder.vocab_rows = files.vocabularies.1;
@@ -89,30 +90,30 @@ fn sights(
     encoder: bool,
     decoder: &mut Config,
 ) -> Result<Vec<Sight>, Error> {
-    let listed = keys.windowed_layers(decoder.layers.len(), encoder)?;
-    let forced = files.settings.causal.map_or_else(|| keys.causal(), |set| Ok(Some(set)))?;
-    let inside = |all: Ahead, causal: bool| if causal { Ahead::Nothing } else { all };
-    let mut sights = Vec::with_capacity(decoder.layers.len());
-    for (layer, window) in decoder.layers.iter_mut().zip(listed) {
-        layer.window = None;
-        sights.push(match window {
-            None => Sight { ahead: inside(Ahead::All, forced.unwrap_or(false)), ..Sight::ALL },
-            Some(w) if encoder => Sight {
-                behind: Behind::Row(w + 1),
-                ahead: inside(Ahead::Rows(w), forced.unwrap_or(false)),
-            },
-            Some(w) if keys.speculators => {
-                let open = keys.flag("sliding_window_non_causal")?.unwrap_or(false);
-                let ahead = inside(Ahead::All, forced.unwrap_or(!open));
-                Sight { behind: Behind::Block(w), ahead }
-            }
-            Some(w) => Sight {
-                behind: Behind::Row(w),
-                ahead: inside(Ahead::Rows(w - 1), forced.unwrap_or(!keys.window_is_open()?)),
-            },
-        });
+    let count = decoder.layers.len();
+    let forced = keys.forced_windows(count, encoder)?;
+    let open = match () {
+        () if encoder => true,
+        () if keys.speculators => keys.flag("sliding_window_non_causal")?.unwrap_or(false),
+        () => forced.as_ref().is_some_and(|forced| forced.open),
+    };
+    if forced.is_none() {
+        keys.check_windows(count)?;
     }
-    Ok(sights)
+    let windows = decoder.layers.iter_mut().map(|layer| layer.window.take()).collect::<Vec<_>>();
+    let windows = forced.map_or(windows, |forced| forced.by_layer);
+    let causal = files.settings.causal.map_or_else(|| keys.causal(), |set| Ok(Some(set)))?;
+    let sight = |window: Option<usize>| {
+        let (behind, ahead) = match window {
+            None => (Behind::All, Ahead::All),
+            Some(w) if encoder => (Behind::Row(w + 1), Ahead::Rows(w)),
+            Some(w) if keys.speculators => (Behind::Block(w), Ahead::All),
+            Some(w) => (Behind::Row(w), Ahead::Rows(w - 1)),
+        };
+        let causal = causal.unwrap_or(window.is_some() && !open);
+        Sight { behind, ahead: if causal { Ahead::Nothing } else { ahead } }
+    };
+    Ok(windows.into_iter().map(sight).collect())
 }
 
 fn markov(keys: &BlockKeys<'_>) -> Result<Option<Markov>, Error> {

@@ -40,7 +40,7 @@ pub(super) fn features(files: &HeadFiles<'_>) -> Result<Features, Error> {
 
 /// The features of a block. `target_layer_ids` has k for the state after layer k, counted from 0, and −1
 /// for the embedding; `aux_hidden_state_layer_ids` has k for the state after k layers. Without a
-/// list, those of speculators are EAGLE-3's, and others are spread evenly.
+/// list they are spread evenly, but speculators always has one.
 ///
 /// # Errors
 /// If the target has fewer layers.
@@ -53,7 +53,9 @@ pub(super) fn of_block(files: &HeadFiles<'_>, keys: &BlockKeys<'_>) -> Result<Fe
         (_, Some(after), _) => after,
         (Some(TapSetting::Written(_)), None, Some(outputs)) => outputs,
         (None, None, Some(outputs)) => outputs.into_iter().map(|layer| layer + 1).collect(),
-        (_, None, None) if keys.speculators => vec![2, layers as i64 / 2, layers as i64 - 3],
+        (_, None, None) if keys.speculators => {
+            return Err(files.keys.fault("aux_hidden_state_layer_ids is missing"));
+        }
         (_, None, None) => spread(keys.layers.size("num_hidden_layers")?.unwrap_or(1), layers),
     };
     let taps = written

@@ -43,6 +43,8 @@ pub(crate) struct Config {
     pub value_scale: f32,
     /// Attention scores s become c · tanh(s / c).
     pub attention_softcap: Option<f32>,
+    /// Multiplies logits.
+    pub logit_scale: f32,
     /// Logits become c · tanh(logit / c).
     pub final_softcap: Option<f32>,
     /// The largest number of positions.

@@ -108,6 +108,7 @@ impl Bias {
                     decoder: Config {
                         layers: Vec::new(),
                         hidden: markov.rank,
+                        logit_scale: 1.0,
                         final_softcap: None,
                         ..config.decoder.clone()
                     },

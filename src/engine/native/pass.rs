@@ -189,11 +189,19 @@ impl Hand<'_, '_> {
         let (head, width) = (net.head, net.vocab);
         self.pack(&space.x, net.norm.as_slice(), head.linear, wanted.len(), |row| wanted[row])?;
         self.store(head, wanted.len(), &space.logits, width)?;
-        let Some(cap) = net.config.final_softcap else { return Ok(()) };
+        let (scale, cap) = (net.config.logit_scale, net.config.final_softcap);
+        if scale == 1.0 && cap.is_none() {
+            return Ok(());
+        }
         self.worker.share(wanted.len(), |row| {
             // SAFETY: each row is one piece.
             let x = unsafe { space.logits.write(row * width..(row + 1) * width) };
-            net.isa.run(Capped { x, cap });
+            for x in x.iter_mut().filter(|_| scale != 1.0) {
+                *x *= scale;
+            }
+            if let Some(cap) = cap {
+                net.isa.run(Capped { x, cap });
+            }
         })
     }
 

@@ -6,7 +6,7 @@ use specdec::checkpoint::gguf::TensorKind;
 use specdec::checkpoint::load;
 use specdec::checkpoint::pair::Pair;
 use specdec::engine::{Dtype, Settings, Source};
-use specdec::model::{ModelInputs, Role};
+use specdec::model::Role;
 
 use super::gguf_files::{eagle3, mtp, whole};
 use super::parity::{CLOSE, Expected, expected, folder, largest, text};
