@@ -36,8 +36,9 @@ def dflash(name: str, peer: str, target: str, taps: tuple[int, ...], **more: Any
     own = {key: x for key, x in (own | more.pop("own", {})).items() if x is not None}
     size = {} if "block_size" in own else {"block_size": WIDTH}
     parts.setdefault("layer", drafter(20))
+    layout = more.pop("layout", "zlab")
     config = {**size, "dflash_config": own, **more}
-    return BlockCase(name, peer, "zlab", target, config, taps=taps, **parts)
+    return BlockCase(name, peer, layout, target, config, taps=taps, **parts)
 
 
 def dspark(name: str, target: str, kind: str, taps: tuple[int, ...], **more: Any) -> BlockCase:
@@ -188,6 +189,21 @@ BLOCK_CASES = [
         own_embedding=True,
         confidence_head_with_markov=False,
         variants=("width_4",),
+    ),
+    dflash(
+        "dspark_specforge",
+        "specforge-dspark",
+        "qwen3",
+        (1, 2, 4),
+        layout="specforge",
+        own={
+            "projector_type": "dspark",
+            "attention_mode": "gqa",
+            "markov_rank": 7,
+            "markov_head_type": "vanilla",
+            "enable_confidence_head": True,
+            "confidence_head_with_markov": True,
+        },
     ),
     dspark(
         "dspark_rnn", "llama", "rnn", (2, 4), enable_confidence_head=False, variants=("width_4",)

@@ -108,6 +108,12 @@ def deepspec(config: dict[str, Any]) -> Settings:
     )
 
 
+def specforge(config: dict[str, Any]) -> Settings:
+    """Read a configuration of SpecForge's DSpark: that of z-lab's DFlash with more keys."""
+    markov = config["dflash_config"].get("confidence_head_with_markov", False)
+    return zlab(config)._replace(anchor_first=True, confidence_markov=markov)
+
+
 def speculators(config: dict[str, Any]) -> Settings:
     """Read a configuration of DFlash or DSpark in speculators' layout."""
     layer = config["transformer_layer_config"]
@@ -124,7 +130,13 @@ def speculators(config: dict[str, Any]) -> Settings:
     )
 
 
-READERS = {"zlab": zlab, "muse": muse, "deepspec": deepspec, "speculators-block": speculators}
+READERS = {
+    "zlab": zlab,
+    "muse": muse,
+    "deepspec": deepspec,
+    "specforge": specforge,
+    "speculators-block": speculators,
+}
 RENAMED = {"encoder.fc.": "fc.", "encoder.output_norm_enc.": "hidden_norm."}
 
 

@@ -70,7 +70,10 @@ class BlockMaker(Maker):
         return "confidence_head.proj.weight" in getattr(self.head, "w", {})
 
     def as_round(self, context, rows):
-        """Add the confidence of every row, but to rows of variants."""
+        """Add the confidence of every row; variants have the rows of the chain alone."""
+        if rows is not self.found:
+            chain = max(rows, key=len)
+            rows = {path: rows[path] for path in prefixes(chain)}
         content = super().as_round(context, rows)
         for line in content["rows"]:
             path = tuple(line["drafted"])

@@ -97,11 +97,16 @@ class Zlab(BlockPeer):
         return sys.modules[name]
 
     @classmethod
+    def model_class(cls) -> type[PreTrainedModel]:
+        """Return the model's class."""
+        return cls.module().DFlashDraftModel
+
+    @classmethod
     def build(cls, config: dict[str, Any]) -> PreTrainedModel:
         """Return a model of a configuration."""
         settings = Qwen3Config.from_dict(config)
         settings._attn_implementation = "eager"
-        return cls.module().DFlashDraftModel(settings)
+        return cls.model_class()(settings)
 
     @classmethod
     def template(cls, case: BlockCase, target: dict[str, Any]) -> tuple[dict[str, Any], Shapes]:
@@ -264,11 +269,13 @@ class SpecforgeDflash(Zlab):
 
     made_by = "SpecForge 0.2.0, OnlineDFlashModel._forward_draft_blocks"
     how = "from scratch"
+    kind = "dflash", "DFlashDraftModel"
 
     @classmethod
-    def module(cls):
-        """Import the model's file."""
-        return importlib.import_module("specforge.modeling.draft.dflash")
+    def model_class(cls):
+        """Return the model's class."""
+        module = importlib.import_module(f"specforge.modeling.draft.{cls.kind[0]}")
+        return getattr(module, cls.kind[1])
 
     def start(self, context, states):
         """Train on a text in which one anchor alone is possible."""
@@ -285,9 +292,33 @@ class SpecforgeDflash(Zlab):
         padded = torch.zeros(1, count + 1, states.shape[1], dtype=states.dtype)
         padded[0, : len(states)] = states
         ids = torch.tensor([[*context, 3]])
-        anchors, _, hidden = trainer._forward_draft_blocks(ids, padded, loss_mask)
+        anchors, _, self.hidden = trainer._forward_draft_blocks(ids, padded, loss_mask)
         assert anchors.tolist() == [[count - 1]]
-        self.logits = list(lm_head(hidden)[0, 1:])
+        self.logits = list(lm_head(self.hidden)[0, 1:])
+
+
+class SpecforgeDspark(SpecforgeDflash):
+    """SpecForge's DSpark: the same pass, and the Markov head on tokens that are given."""
+
+    made_by = "SpecForge 0.2.0, OnlineDFlashModel._forward_draft_blocks and apply_markov_logits"
+    kind = "dspark", "DSparkDraftModel"
+
+    def depths(self):
+        """The anchor's row drafts as well."""
+        return self.width
+
+    def chain(self, context, states, path):
+        """Bias every row by the token before, as in training."""
+        tokens = [context[-1], *path, *[0] * self.width][: self.width]
+        before = torch.tensor([[tokens]])
+        hidden = self.hidden[:, None]
+        logits = self.model.apply_markov_logits(
+            self.target.model.lm_head(hidden), prev_token_ids=before, hidden_states=hidden
+        )
+        found = self.model.predict_confidence(hidden, prev_token_ids=before)
+        values = torch.sigmoid(found.reshape(-1)).tolist()
+        self.confidence |= dict(zip(prefixes(path), values))
+        return list(logits[0, 0])
 
 
 class Muse(BlockPeer):

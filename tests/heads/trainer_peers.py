@@ -11,7 +11,7 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, PreTrained
 
 import peers
 from block_cases import BlockCase
-from block_peers import BlockPeer, Muse, SpecforgeDflash, Zlab, ZlabPip, ZlabSinks
+from block_peers import BlockPeer, Muse, SpecforgeDflash, SpecforgeDspark, Zlab, ZlabPip, ZlabSinks
 from peers import Shapes, layer_config, load, prefixes, saved_config, shapes
 from peers import speculators_config, stored
 from reference import set_frequencies, widen
@@ -276,6 +276,7 @@ BLOCK_PEERS: dict[str, type[BlockPeer]] = {
     "zlab-pip": ZlabPip,
     "zlab-sinks": ZlabSinks,
     "specforge-dflash": SpecforgeDflash,
+    "specforge-dspark": SpecforgeDspark,
     "muse": Muse,
     "deepspec": Deepspec,
     "speculators-dflash": SpeculatorsDflash,
