@@ -14,9 +14,8 @@ WIDTH = 6
 class BlockCase(Case):
     """One drafter of blocks.
 
-    `also` are further references that must compute the same. `options` are keys of the layers
-    that only some layouts have. `count` is the number of drafted tokens where the files do not
-    say. A variant `width_4` is a block of four rows.
+    `also` are further references that must compute the same. `count` is the number of drafted
+    tokens of a pass whose rows all draft one.
     """
 
     also: tuple[str, ...] = ()
@@ -60,9 +59,7 @@ def dspark(name: str, target: str, kind: str, taps: tuple[int, ...], **more: Any
     return BlockCase(name, "deepspec", "deepspec", target, config, taps=taps, **parts)
 
 
-def speculators(
-    name: str, kind: str, target: str, taps: tuple[int, ...], **more: Any
-) -> BlockCase:
+def speculators(name: str, kind: str, target: str, taps: tuple[int, ...], **more: Any) -> BlockCase:
     """Return a drafter of blocks as speculators writes it."""
     parts = {key: more.pop(key) for key in ("variants", "layer", "seed") if key in more}
     parts.setdefault("layer", drafter(20))
@@ -98,9 +95,7 @@ SLIDING = {"layer_types": ["sliding_attention", "full_attention"], "sliding_wind
 BOTH = ("width_4", "causal", "anchor_first")
 
 BLOCK_CASES = [
-    dflash(
-        "dflash", "zlab", "qwen3", (1, 3), also=("zlab-pip", "specforge-dflash"), variants=BOTH
-    ),
+    dflash("dflash", "zlab", "qwen3", (1, 3), also=("zlab-pip", "specforge-dflash"), variants=BOTH),
     dflash(
         "dflash_default_taps",
         "zlab-pip",

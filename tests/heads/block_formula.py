@@ -28,7 +28,8 @@ class BlockReading:
     context_normed: bool = False  # input_layernorm before k and v of the context
     plain_values: str = ""  # "context" or "block": values that are not scaled
     table_scale: bool = True  # whether the masks' embeddings are scaled
-    previous: str = "drafted"  # or "argmax", "anchor": the token that biases a row
+    # The token that biases a row, or "argmax", "anchor", "row": its row of the head's matrix.
+    previous: str = "drafted"
     rnn_from: int | None = None  # the row at which the recurrent state starts
     rnn_kept: bool = True  # whether the recurrent state is carried from row to row
     plain_mask: bool = False  # the masks' features skip the norms
@@ -186,9 +187,7 @@ class BlockHead:
         self.head = tensors.get("lm_head.weight", head)
         self.ids = np.arange(len(self.head)) + tensors.get("d2t", 0)
         self.shape = shape_of(config.get("transformer_layer_config", config))
-        self.layers = [
-            under(self.w, f"layers.{i}.") for i in range(len(self.settings.layers))
-        ]
+        self.layers = [under(self.w, f"layers.{i}.") for i in range(len(self.settings.layers))]
         self.mask = tensors.get("mask_embedding", self.embed[self.settings.mask])
 
     def key_value(
@@ -324,7 +323,9 @@ class BlockHead:
         for i in range(len(path)):
             logits = z[self.first(reading) + i] + self.bias(context, path[:i], y, z, reading)
             best = int(self.ids[logits.argmax()])
-            tokens.append(best if reading.previous == "argmax" else path[i])
+            token = best if reading.previous == "argmax" else path[i]
+            row = np.searchsorted(self.ids, token) if reading.previous == "row" else token
+            tokens.append(int(row))
         return tokens
 
     def bias(

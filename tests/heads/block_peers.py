@@ -10,15 +10,25 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from reference import KeepWide, set_frequencies
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel, Qwen3Config
 
 import peers
 from block_cases import BlockCase
 from formula import Path as Tokens
-from peers import Peer, Rows, Shapes, layer_config, leaves, load, prefixes, saved_config
-from peers import shapes, tensors_of
-from reference import KeepWide, set_frequencies
+from peers import (
+    Peer,
+    Rows,
+    Shapes,
+    layer_config,
+    leaves,
+    load,
+    prefixes,
+    saved_config,
+    shapes,
+    tensors_of,
+)
 from target import Target
 
 
@@ -63,6 +73,11 @@ class BlockPeer(Peer):
                 result |= dict(zip(prefixes(path), logits[: len(path) + 1], strict=True))
         self.seen = len(states)
         return result
+
+    def judge(self, path: Tokens, logits: Tensor) -> None:
+        """Note the confidence after every prefix of a path, from its logits by row."""
+        values = torch.sigmoid(logits.reshape(-1)).tolist()
+        self.confidence |= dict(zip(prefixes(path), values, strict=False))
 
     def new(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """Return the states that the model has not seen, and all positions of a pass."""
@@ -246,7 +261,8 @@ class ZlabSinks(ZlabPip):
 
     def embedded(self, context):
         """Return the embeddings with the file's own one for masks."""
-        return torch.cat([super().embedded(context)[:, :1], self.mask.expand(1, self.width - 1, -1)], 1)
+        masks = self.mask.expand(1, self.width - 1, -1)
+        return torch.cat([super().embedded(context)[:, :1], masks], 1)
 
     def start(self, context, states):
         """Run with another attention than the package's."""
@@ -315,9 +331,7 @@ class SpecforgeDspark(SpecforgeDflash):
         logits = self.model.apply_markov_logits(
             self.target.model.lm_head(hidden), prev_token_ids=before, hidden_states=hidden
         )
-        found = self.model.predict_confidence(hidden, prev_token_ids=before)
-        values = torch.sigmoid(found.reshape(-1)).tolist()
-        self.confidence |= dict(zip(prefixes(path), values))
+        self.judge(path, self.model.predict_confidence(hidden, prev_token_ids=before))
         return list(logits[0, 0])
 
 

@@ -45,7 +45,8 @@ def block_readings(
     if case.layout == "pard":
         found.append(reading("the mask's row drafts its own position", anchor_first=False))
     found += switches(config, tensors, head, target)
-    return [replace(x, reading=x.reading if isinstance(x.reading, BlockReading) else RIGHT) for x in found]
+    own = lambda wrong: isinstance(wrong.reading, BlockReading)
+    return [wrong if own(wrong) else replace(wrong, reading=RIGHT) for wrong in found]
 
 
 def blocks(head: BlockHead, tensors: Tensors, reading: Any) -> list[Wrong]:
@@ -97,6 +98,8 @@ def markov(head: BlockHead, tensors: Tensors, reading: Any) -> list[Wrong]:
         reading("biased by the best token, not the drafted one", previous="argmax"),
         reading("biased by the anchor in all rows", previous="anchor"),
     ]
+    if "d2t" in tensors:
+        found.append(reading("biased by the row of the drafted token", previous="row"))
     for name in ("gate_proj", "joint_proj"):
         if f"markov_head.{name}.bias" in tensors:
             found.append(Wrong(f"{name} without its bias", without=part(f"{name}.bias")))
@@ -120,9 +123,7 @@ def peagle(config: dict[str, Any], reading: Any) -> list[Wrong]:
     ]
 
 
-def switches(
-    config: dict[str, Any], tensors: Tensors, head: Any, target: Target
-) -> list[Wrong]:
+def switches(config: dict[str, Any], tensors: Tensors, head: Any, target: Target) -> list[Wrong]:
     """Return readings of other keys or of fewer tensors."""
     found = []
     own = config.get("dflash_config", {})

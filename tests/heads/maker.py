@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from characters import tokenizer
 from safetensors.torch import save_file
 from torch import Tensor
 
 import formula
 import peers
 from cases import ROUNDS, TARGETS, Case
-from characters import tokenizer
 from formula import Head
 from peers import PEERS, Peer
 from readings import VARIANTS, Wrong, wrong_readings

@@ -26,8 +26,8 @@ class PEagle(Eagle3):
     def rows(self, context, states, paths, reading=RIGHT, stale=None):
         """Compute all rows of one chain in one causal pass."""
         h = self.fuse(np.concatenate([states[:1], states[:-1]]) if reading.late else states)
-        if stale is not None:
-            h[-len(stale) :] = stale
+        kept = 0 if stale is None else len(stale)
+        h[len(h) - 1 - kept : len(h) - 1] = self.learnt
         learnt = self.learnt_plain if reading.plain_mask else self.learnt
         count = self.count - 1
         result: dict[Path, Array] = {}
@@ -36,6 +36,7 @@ class PEagle(Eagle3):
             if reading.drafted:
                 text = context[1:] + list(path) + text[: count - len(path)]
             e = self.embed[text].copy()
+            e[len(h) - 1 - kept : len(h) - 1] = self.embed[self.config["mask_token_id"]]
             if reading.zero_mask:
                 e[len(h) :] = 0
             steps = np.arange(1, count + 1) * reading.spread + reading.shift

@@ -6,15 +6,22 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from reference import set_frequencies, widen
 from torch import Tensor
 from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen3Config
 
 import peers
 from block_cases import BlockCase
 from block_peers import BlockPeer, Muse, SpecforgeDflash, SpecforgeDspark, Zlab, ZlabPip, ZlabSinks
-from peers import Shapes, layer_config, load, prefixes, saved_config, shapes
-from peers import speculators_config, stored
-from reference import set_frequencies, widen
+from peers import (
+    Shapes,
+    layer_config,
+    load,
+    saved_config,
+    shapes,
+    speculators_config,
+    stored,
+)
 
 
 class Deepspec(BlockPeer):
@@ -83,8 +90,7 @@ class Deepspec(BlockPeer):
         before = torch.cat([torch.tensor([context[-1:]]), tokens[:, :-1]], 1)
         found = self.model.predict_confidence_step(self.hidden, prev_token_ids=before)
         if found is not None:
-            values = torch.sigmoid(found.reshape(-1)).tolist()
-            self.confidence |= dict(zip(prefixes(path), values))
+            self.judge(path, found)
         return list(logits[0])
 
 
@@ -154,7 +160,7 @@ class SpeculatorsBlock(BlockPeer):
         return self.width - (not self.config["sample_from_anchor"])
 
     def chain(self, context, states, path):
-        """Train on a text that goes on with the path."""
+        """Train on a text with the path after the context."""
         count, width = len(context), self.width
         ids = [*context, *path, *[3] * (width + 1)][: count + width]
         loss_mask = torch.zeros(1, len(ids))
@@ -172,8 +178,7 @@ class SpeculatorsBlock(BlockPeer):
         )
         first = width - self.depths()
         if self.config.get("enable_confidence_head"):
-            values = torch.sigmoid(found.third[0, first:]).tolist()
-            self.confidence |= dict(zip(prefixes(path), values))
+            self.judge(path, found.third[0, first:])
         return list(found.logits[first:])
 
     def trained(self, **inputs: Any) -> Captured:
