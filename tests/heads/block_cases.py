@@ -145,7 +145,7 @@ BLOCK_CASES = [
             "attention_sink_bias": True,
             "attention_value_scale": 0.612,
         },
-        variants=("width_4", "causal"),
+        variants=("width_4", "causal", "window_past"),
     ),
     BlockCase(
         "dflash_muse",
@@ -155,7 +155,7 @@ BLOCK_CASES = [
         {"block_size": WIDTH, "mask_token_id": MASK, "target_layer_ids": [0, 3, 5]},
         layer=drafter(20, theta=500000.0, **SLIDING),
         taps=(1, 4, 6),
-        variants=("width_4", "window_by_row"),
+        variants=("width_4", "window_by_row", "window_past"),
     ),
     speculators(
         "dflash_speculators",

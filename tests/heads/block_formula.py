@@ -18,7 +18,7 @@ class BlockReading:
 
     width: int | None = None  # rows, the anchor included
     causal: bool | None = None  # whether rows of all layers see no later row of the block
-    window: str | None = None  # "row", "anchor", "inclusive" or "none"
+    window: str | None = None  # "row", "past", "inclusive", "anchor" or "none"
     anchor_first: bool | None = None  # whether the anchor's row gives the first drafted token
     late: bool = False  # rows of the context have the states of the token before
     shift: int = 0  # of the positions of the block
@@ -144,8 +144,9 @@ RENAMED = {"encoder.fc.": "fc.", "encoder.output_norm_enc.": "hidden_norm."}
 def seen(layer: Layer, window: str, anchor: int, width: int) -> Array:
     """Return which of the context and the block every row of the block sees, `[rows, keys]`.
 
-    A window of w by row is w positions, of which the row's own is the last. An inclusive one has
-    one more, and as many after it. By anchor it is the w tokens before the block, for all rows.
+    A window of w by row has the row's own position, w - 1 before it and as many after it, past
+    ones all after it. An inclusive one has one more on each side. By anchor it is the w tokens
+    before the block, for all rows.
     """
     rows = anchor + np.arange(width)[:, None]
     keys = np.arange(anchor + width)[None]
@@ -155,8 +156,8 @@ def seen(layer: Layer, window: str, anchor: int, width: int) -> Array:
         if window == "anchor":
             found &= inside | (keys >= anchor - layer.window)
         else:
-            reach = layer.window - (window == "row")
-            found &= (keys >= rows - reach) & (keys <= rows + reach)
+            reach = layer.window - (window != "inclusive")
+            found &= (keys >= rows - reach) & ((keys <= rows + reach) | (window == "past"))
     return found & (keys <= rows) if layer.causal else found
 
 

@@ -17,6 +17,7 @@ BLOCK_VARIANTS = {
     "anchor_first": BlockReading(anchor_first=True),
     "fill_in": BlockReading(anchor_first=False),
     "window_by_row": BlockReading(window="row"),
+    "window_past": BlockReading(window="past"),
     "window_by_anchor": BlockReading(window="anchor"),
     "window_inclusive": BlockReading(window="inclusive"),
     "rnn_from_first_mask": BlockReading(rnn_from=1),
