@@ -53,7 +53,7 @@ class BlockMaker(Maker):
         return {**content, "block": self.width}
 
     def paths(self, context, states):
-        """Return a chain of second best tokens, and another one of three that begins with the best.
+        """Return a chain of second best tokens, and one of two tokens that begins with the best.
 
         So a row that is biased by the best token, and not by the drafted one, has other logits.
         """
