@@ -13,9 +13,9 @@ use crate::core::chance::{Chance, Purpose, Site};
 use crate::core::distribution::{Dist, Token};
 use crate::core::error::Error;
 use crate::core::sampling::{History, Sampler};
-use crate::core::tree::{Draft, Origin};
-use crate::method::draft::{Drafter, MakeDrafter, Pausing, Round};
-use crate::model::{LanguageModel, Row, Want, Work, block_text, evaluate_one};
+use crate::core::tree::{Draft, Origin, Row};
+use crate::method::draft::{Drafter, DrafterParams, MakeDrafter, Pausing, Round};
+use crate::model::{LanguageModel, Want, Work, block_text, evaluate_one};
 
 /// The distributions of a block after a context.
 struct BlockRows<'r> {
@@ -60,13 +60,12 @@ impl<'a> Drafter<'a> for BlockForger<'a> {
             let mut drafted = Vec::new();
             while round.go_deeper(&draft) {
                 let site = Site { purpose: Purpose::Draft, node: draft.len() };
-                let drawn = (self.draw)(&rows, &drafted, site, round.chance)?;
-                let token = drawn.token();
-                if (self.ends_before)(token) {
-                    break;
-                }
+                let Forgery { tokens, recorded } =
+                    (self.draw)(&rows, &drafted, site, round.chance)?;
+                let kept = tokens.first().copied().filter(|token| !(self.ends_before)(*token));
+                let Some(token) = kept else { break };
                 let parent = draft.len().checked_sub(1);
-                draft.forge(parent, token, Origin::Sampled(drawn.recorded()));
+                draft.forge(parent, token, Origin::Sampled(recorded));
                 drafted.push(token);
             }
             Ok(draft)
@@ -78,8 +77,105 @@ impl<'a> Drafter<'a> for BlockForger<'a> {
     }
 }
 
-const NEVER: fn(Token) -> bool = |_| false;
-
-const fn forging(case: Case, drafter: MakeDrafter) -> Mutant {
-    Mutant { case: Case { rule: None, ..case }, drafter, ..RIGHT }
+fn forger<'a>(
+    params: &DrafterParams<'a, '_>,
+    draw: Draw,
+    ends_before: fn(Token) -> bool,
+) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
+    let model = params.model("block")?;
+    Ok(Box::new(BlockForger { model, sampler: params.sampler.clone(), draw, ends_before }))
 }
+
+/// The tokens drawn without a mistake.
+const RIGHT_DRAW: Draw = |rows, drafted, site, chance| {
+    let dist = rows.after(drafted, true)?;
+    Ok(drawn_once(&dist, dist.clone(), site, chance))
+};
+
+/// Three drafted tokens: from the third on, the depth and the token before are not the context alone.
+const DEEP: Case = Case { k: 3, tokens: 4, rule: None, ..CASE };
+
+/// A correct drafter of blocks.
+pub(super) const RIGHT_BLOCK_DRAFT: Mutant =
+    Mutant { case: DEEP, drafter: |params| forger(params, RIGHT_DRAW, |_| false), ..RIGHT };
+
+const fn wrong(case: Case, drafter: MakeDrafter) -> Bug {
+    Bug { mutant: Some(Mutant { case, drafter, ..RIGHT }), ..BUG }
+}
+
+pub(super) const BUGS: &[Bug] = &[
+    Bug {
+        name: "block_bias_not_recorded",
+        summary: "a block's tokens are drawn with the bias of the token before, and verified without",
+        ..wrong(DEEP, |params| {
+            let draw: Draw = |rows, drafted, site, chance| {
+                let (used, asked) = (rows.after(drafted, true)?, rows.after(drafted, false)?);
+                Ok(drawn_once(&used, asked, site, chance))
+            };
+            forger(params, draw, |_| false)
+        })
+    },
+    Bug {
+        name: "block_bias_of_argmax",
+        summary: "a block's bias is that of the most probable token before, and the drafts are verified \
+                  as if it were that of the drawn one",
+        seen: "llama.cpp, DSpark with sampled drafts",
+        ..wrong(DEEP, |params| {
+            let draw: Draw = |rows, drafted, site, chance| {
+                let mut greedy = Vec::new();
+                for _ in drafted {
+                    greedy.push(rows.after(&greedy, true)?.argmax());
+                }
+                let (used, asked) = (rows.after(&greedy, true)?, rows.after(drafted, true)?);
+                Ok(drawn_once(&used, asked, site, chance))
+            };
+            forger(params, draw, |_| false)
+        })
+    },
+    Bug {
+        name: "block_narrower",
+        summary: "drafts are drawn from a narrower block than the one whose q they are verified with",
+        seen: "dflash 0.1.0 narrows its block near the end of a text",
+        ..wrong(DEEP, |params| {
+            let draw: Draw = |rows, drafted, site, chance| {
+                // Of what stands for the tokens in between, one mask is missing.
+                let narrow = &drafted[drafted.len().min(1)..];
+                let (used, asked) = (rows.after(narrow, true)?, rows.after(drafted, true)?);
+                Ok(drawn_once(&used, asked, site, chance))
+            };
+            forger(params, draw, |_| false)
+        })
+    },
+    Bug {
+        name: "q_renormalised_after_draw",
+        summary: "q is cut to the drawn token and the less probable ones after the draw, and \
+                  renormalised",
+        ..wrong(DEEP, |params| {
+            let draw: Draw = |rows, drafted, site, chance| {
+                let drawn = drawn_once(
+                    &rows.after(drafted, true)?,
+                    rows.after(drafted, true)?,
+                    site,
+                    chance,
+                );
+                let most = drawn.tokens.first().map_or(1.0, |token| drawn.recorded.p(*token));
+                let tokens = 0..drawn.recorded.vocab() as Token;
+                let cut =
+                    tokens.map(|t| drawn.recorded.p(t)).map(|p| if p > most { 0.0 } else { p });
+                let recorded = Dist::from_weights(cut.collect()).map(Rc::new);
+                Ok(Forgery { recorded: recorded.unwrap_or(drawn.recorded), tokens: drawn.tokens })
+            };
+            forger(params, draw, |_| false)
+        })
+    },
+    Bug {
+        name: "length_from_next_confidence",
+        summary: "a draft ends before a token if the confidence of the one after it is low",
+        seen: "DSpark, app. A",
+        // The confidence after token 0 is high, after token 1 low. So token 0 is drafted with
+        // probability 0.5 and accepted, and otherwise the target draws: 0.5 + 0.5 × 0.7 = 0.85.
+        ..wrong(on_paper(&[0.7, 0.3], &[0.5, 0.5], 0.85 - 0.7), |params| {
+            forger(params, RIGHT_DRAW, |token| token == 1)
+        })
+    },
+];

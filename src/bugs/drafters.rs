@@ -21,8 +21,8 @@ use crate::model::{LanguageModel, Session, Want, Work, evaluate_one};
 
 /// The tokens proposed at a node, and the recorded distribution.
 pub(super) struct Forgery {
-    tokens: Vec<Token>,
-    recorded: Rc<Dist>,
+    pub(super) tokens: Vec<Token>,
+    pub(super) recorded: Rc<Dist>,
 }
 
 /// Draws tokens, given the distribution by the requested sampler, the distribution by the sampler

@@ -8,6 +8,7 @@
 //! acceptance shows. A form is here or nowhere, so every
 //! place has the same name for a bug. `docs/bugs.md` lists them and shows how to add one.
 
+mod block_drafts;
 mod blocks;
 mod chains;
 mod chances;
@@ -76,6 +77,7 @@ const GROUPS: &[&[Bug]] = &[
     models::BUGS,
     targets::BUGS,
     drafters::BUGS,
+    block_drafts::BUGS,
     chances::BUGS,
     noise::BUGS,
     vocabularies::BUGS,
@@ -91,6 +93,7 @@ const CONTROLS: &[Bug] = &[
     control("right_verifier_loop", verifiers::RIGHT_LOOP),
     control("right_block", blocks::RIGHT_BLOCK),
     control("right_traversal", blocks::RIGHT_TRAVERSAL),
+    control("right_block_draft", block_drafts::RIGHT_BLOCK_DRAFT),
     control("right_tree", drafters::RIGHT_TREE),
     control("right_race", RIGHT_RACE),
     control("right_cache", models::RIGHT_ROWS),

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::ModelSummary;
 use super::{gguf_model, heads, hf, layout};
 use crate::core::error::Error;
-use crate::engine::{Settings, Source};
+use crate::engine::{HeadSettings, Settings, Source};
 use crate::io::input::{is_shipped, read_text};
 use crate::model::uncached::Uncached;
 use crate::model::{Loaded, Role, ToyPair, zoo};
@@ -42,11 +42,24 @@ fn load_cached(source: &Source, role: Role) -> Result<Loaded, Error> {
             "model {path}: this is a head, which computes nothing without a target: name it as a draft"
         )));
     }
+    check_settings(source)?;
     match (is_file(path)?, role) {
         (true, _) => gguf_model::load(source),
         (false, Role::Target) => hf::load(source),
         (false, Role::Draft) => heads::in_parallel(source, hf::load(source)?),
     }
+}
+
+/// Refuses settings of heads. A draft model may have a number of rows that it drafts in one pass.
+fn check_settings(source: &Source) -> Result<(), Error> {
+    let others = HeadSettings { block: None, ..source.settings.head.clone() };
+    if others == HeadSettings::default() {
+        return Ok(());
+    }
+    Err(Error::setting(format!(
+        "model {} is no head: leave out feedback, taps, first_row, causal, anchor_first and fault",
+        source.path
+    )))
 }
 
 /// Whether the model of a path is a GGUF file; otherwise it is a folder.

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::{Evaluation, Feed, KvCache, Session, Want, Work};
+use super::{Evaluation, Feed, HeadFault, KvCache, Session, Want, Work};
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::sampling::Logits;
@@ -55,8 +55,19 @@ pub struct BlockStep {
     pub feed: Vec<Feed>,
     /// Their features, row by row.
     pub features: Vec<f32>,
-    /// The last committed token, if the block after it is wanted, and the slot of its first row.
-    pub block: Option<(Token, usize)>,
+    /// The block, if it is wanted.
+    pub block: Option<BlockStart>,
+}
+
+/// Where a block begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockStart {
+    /// The last committed token.
+    pub anchor: Token,
+    /// The slot of its row.
+    pub slot: usize,
+    /// Its position.
+    pub position: usize,
 }
 
 impl Block {
@@ -144,7 +155,12 @@ impl Session {
         for work in &mut *work {
             let (step, head) = Self::prepare_features(work)?;
             let last = head.feed.last().filter(|_| !head.rows.is_empty());
-            let block = last.map(|last| (last.token, work.context.len()));
+            let late = work.session.is_wrong(HeadFault::DraftPositionsLate);
+            let block = last.map(|last| BlockStart {
+                anchor: last.token,
+                slot: work.context.len(),
+                position: last.position + 1 + usize::from(late),
+            });
             whole.push(step);
             steps.push(BlockStep { feed: head.feed, features: head.inputs, block });
         }

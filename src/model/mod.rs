@@ -34,7 +34,7 @@ pub(crate) mod uncached;
 mod vocabulary;
 pub mod zoo;
 
-pub use blocks::{Block, BlockPrediction, BlockRow, BlockStep};
+pub use blocks::{Block, BlockPrediction, BlockRow, BlockStart, BlockStep};
 pub use cache_dtype::CacheDtype;
 #[cfg(feature = "engine")]
 pub(crate) use chained_heads::ChainedHeads;

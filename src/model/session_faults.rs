@@ -30,6 +30,11 @@ impl Session {
         }
     }
 
+    /// Whether it is the sequence of a head with this mistake.
+    pub(super) fn is_wrong(&self, fault: HeadFault) -> bool {
+        self.supplied.as_ref().is_some_and(|supplied| supplied.fault == Some(fault))
+    }
+
     /// Of a head that keeps the rows of rejected tokens: called before a pass over `own`.
     pub(crate) fn keep_rejected(&mut self, own: &[Token]) {
         let held = self.context.len();

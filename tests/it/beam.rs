@@ -196,7 +196,13 @@ fn a_draft_changes_no_beam_and_saves_passes() {
     for name in TOYS {
         // What drafts is a model, a head, or the target's first layers.
         let target = &toy(name, Role::Target);
-        let kinds = [ToyDrafts::Model, ToyDrafts::Head, ToyDrafts::FirstLayers];
+        let kinds = [
+            ToyDrafts::Model,
+            ToyDrafts::Head,
+            ToyDrafts::FirstLayers,
+            ToyDrafts::Block,
+            ToyDrafts::Parallel,
+        ];
         let drafts =
             kinds.map(|kind| zoo::toy(name).unwrap().drafting_with(kind).drafter(name).unwrap());
         for (num_beams, groups) in [(1, 1), (2, 1), (3, 1), (4, 1), (4, 2), (6, 3), (16, 1)] {

@@ -56,9 +56,12 @@ fn of_features(fault: HeadFault) -> bool {
 fn acts(fault: HeadFault, drafting: &Drafting) -> bool {
     use HeadFault::{DraftPositionsLate, DraftRowsKept, FeedbackSwitched, RejectedRowsKept};
     // Heads that draft in one pass drop its rows, and continue from no state of their own.
-    let of_rows =
-        matches!(fault, DraftPositionsLate | DraftRowsKept | FeedbackSwitched | RejectedRowsKept);
-    *drafting == Drafting::Stepwise || !of_rows
+    let of_rows = matches!(fault, DraftRowsKept | FeedbackSwitched | RejectedRowsKept);
+    match drafting {
+        Drafting::Stepwise => true,
+        Drafting::Masked { .. } => !of_rows && fault != DraftPositionsLate,
+        Drafting::Block(_) => !of_rows,
+    }
 }
 
 fn changes_nothing(fault: HeadFault) -> Error {

@@ -109,9 +109,6 @@ pub(crate) const MASK_EMBEDDING: &str = "mask_embedding";
 pub(crate) const MASK_HIDDEN: &str = "mask_hidden";
 
 impl Sight {
-    /// Everything.
-    pub(crate) const ALL: Self = Self { behind: Behind::All, ahead: Ahead::All };
-
     /// The first position and the end of those that row `row` sees of a block of `rows` rows at
     /// position `start`.
     pub(crate) fn range(self, row: usize, start: usize, rows: usize) -> std::ops::Range<usize> {

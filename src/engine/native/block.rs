@@ -24,8 +24,8 @@ use crate::engine::Dtype;
 use crate::engine::decoder::{BlockShape, Drafting, HeadConfig, Tensors, mask_embedding};
 use crate::engine::pool::Pool;
 use crate::model::{
-    Block, BlockPrediction, BlockRow, BlockStep, Evaluation, LanguageModel, ModelInfo, Session,
-    Tap, Work,
+    Block, BlockPrediction, BlockRow, BlockStart, BlockStep, Evaluation, LanguageModel, ModelInfo,
+    Session, Tap, Work,
 };
 
 /// A head that drafts a block.
@@ -80,7 +80,8 @@ impl NativeBlock {
             let feed = tried(rows);
             let slot = feed.last().map_or(0, |last| last.slot + 1);
             let features = vec![0.0; rows * self.head.config.features.width];
-            let step = BlockStep { feed, features, block: Some((0, slot)) };
+            let block = Some(BlockStart { anchor: 0, slot, position: slot });
+            let step = BlockStep { feed, features, block };
             let mut sequence = [(&mut cache, step)];
             pool.forgive();
             fastest_of_few(|| {
@@ -104,7 +105,7 @@ impl NativeBlock {
             for piece in &pieces {
                 let (cache, step) = &mut sequences[piece.sequence];
                 let own = step.feed[piece.rows.clone()].iter().map(|feed| feed.slot);
-                let block = step.block.filter(|_| piece.block).map(|(_, slot)| slot);
+                let block = step.block.filter(|_| piece.block).map(|block| block.slot);
                 cache.own_from(own.clone().chain(block).min().unwrap_or(usize::MAX));
                 let end = block.map(|slot| slot + self.shape.rows);
                 cache.reserve(own.map(|slot| slot + 1).chain(end).max().unwrap_or(0));
@@ -130,8 +131,8 @@ impl NativeBlock {
             let numbers = piece.rows.start * width..piece.rows.end * width;
             features.extend_from_slice(&step.features[numbers]);
             let block = step.block.filter(|_| piece.block);
-            anchors.extend(block.map(|(anchor, _)| (piece.sequence, anchor)));
-            rows.add(&self.shape, &step.feed[piece.rows.clone()], block.map(|(_, slot)| slot));
+            anchors.extend(block.map(|block| (piece.sequence, block.anchor)));
+            rows.add(&self.shape, &step.feed[piece.rows.clone()], block);
             caches.resize(rows.tokens.len(), &**cache);
         }
         let tokens = rows.tokens.iter().zip(&caches);

@@ -4,7 +4,7 @@ use super::cache::NativeCache;
 use super::head_weights::HeadWeights;
 use super::query_block::PassToken;
 use crate::engine::decoder::BlockShape;
-use crate::model::Feed;
+use crate::model::{BlockStart, Feed};
 
 /// The tokens of a pass: of each sequence those of its context, then its block.
 pub(super) struct BlockRows {
@@ -43,15 +43,16 @@ impl BlockRows {
         Self { tokens, kinds, places, sights, width: shape.rows }
     }
 
-    /// Adds context tokens of a sequence, and its block, if that begins in slot `start`.
-    pub(super) fn add(&mut self, shape: &BlockShape, context: &[Feed], start: Option<usize>) {
+    /// Adds context tokens of a sequence, and its block, if that is wanted.
+    pub(super) fn add(&mut self, shape: &BlockShape, context: &[Feed], block: Option<BlockStart>) {
         let known = self.tokens.len() - self.places.len();
         self.kinds.extend((known..known + context.len()).map(RowKind::Context));
         self.tokens.extend_from_slice(context);
-        let Some(start) = start else { return };
+        let Some(BlockStart { slot: start, position, .. }) = block else { return };
         for row in 0..shape.rows {
             let (slot, token) = (start + row, 0);
-            let feed = |prefix| Feed { token, slot, position: slot, prefix, ancestors: Vec::new() };
+            let position = position + row;
+            let feed = |prefix| Feed { token, slot, position, prefix, ancestors: Vec::new() };
             for (seen, sight) in self.sights.iter_mut().zip(&shape.sights) {
                 let range = sight.range(row, start, shape.rows);
                 seen.push((range.start, feed(range.end)));

@@ -1,6 +1,8 @@
 //! Heads: predictors that read hidden states of the target.
 
 #[cfg(feature = "engine")]
+mod blocks;
+#[cfg(feature = "engine")]
 mod gguf;
 #[cfg(feature = "engine")]
 mod gguf_files;

@@ -53,7 +53,9 @@ fn chance(number: usize) -> Seeded {
 /// Catches: passes of a head that mix up sequences; prompts that are shared without their taps.
 #[test]
 fn a_request_has_the_same_drafts_alone_and_among_others() {
-    for case in ["eagle3_plain", "mtp_one_layer", "medusa"] {
+    let cases =
+        ["eagle3_plain", "mtp_one_layer", "medusa", "dspark_rnn", "dflash_window", "peagle"];
+    for case in cases {
         let pair = pair_of(case);
         let models = models(&pair);
         let prompts = requests(models[0].info().vocab);

@@ -9,7 +9,7 @@ use specdec::core::sampling::{Sampler, SamplingParams};
 use specdec::method::decode::{Generation, MethodSpec, Observer, StopRules, generate};
 use specdec::method::draft::Tools;
 use specdec::method::verify::VERIFIERS;
-use specdec::model::{LanguageModel, ToyDrafts, ToyPair, zoo};
+use specdec::model::{LanguageModel, ToyDrafts, ToyPair, block_text, zoo};
 use specdec::proof::{Gap, enumerate, target_distribution};
 
 use super::history::{Content, DRAFTERS, content, histories, still};
@@ -24,6 +24,12 @@ impl Observer for Drafted {
         self.0.push(content(event.draft));
         Ok(())
     }
+}
+
+/// The draft of a pair as a drafter of blocks, and behind masks.
+fn blocks(pair: &ToyPair) -> [Box<dyn LanguageModel>; 2] {
+    let kinds = [ToyDrafts::Block, ToyDrafts::Parallel];
+    kinds.map(|kind| pair.clone().drafting_with(kind).drafter("toy").unwrap())
 }
 
 /// The draft of a pair as a head, and as the target's first layers.
@@ -82,6 +88,36 @@ fn a_head_abstains_after_a_single_token() {
     assert_eq!(tokens.len(), 24);
 }
 
+/// The distribution at a depth is that of the draft model with masks for the tokens before the last
+/// one, and what is drafted above it is none of the rest's business.
+#[test]
+fn toy_blocks_draft_what_their_text_says() {
+    for number in 0..20 {
+        let pair = zoo::random(number);
+        let (target, draft) = (pair.target("toy").unwrap(), pair.draft("toy").unwrap());
+        let prompt = [&[0, 1][..], &pair.prompt].concat();
+        for (block, markov) in blocks(&pair).iter().zip([true, false]) {
+            let tools = Tools { draft: Some(&**block), target: Some(&target), texts: None };
+            let method = crate::asking::spec("model", 4, &[]).build_with(tools).unwrap();
+            let stop = StopRules::max_tokens(24);
+            let mut generation = Generation::new(&target, method, &prompt, stop, None).unwrap();
+            generation.prefill(&target, &still()).unwrap();
+            let mut chance = Seeded::new(Request { seed: 6, prompt: "block", repeat: 0 });
+            let drafted = generation.propose(&mut chance, &still()).unwrap().draft;
+            assert_eq!(drafted.len(), 4);
+            for (depth, node) in drafted.nodes().iter().enumerate() {
+                let before = drafted.nodes()[..depth].iter().map(|node| node.token);
+                let text = block_text(&prompt, &before.collect::<Vec<_>>(), markov);
+                let expected = draft.logits(&text).unwrap().iter().map(|logit| logit.exp());
+                let found = node.distribution(drafted.vocab());
+                for (token, expected) in expected.enumerate() {
+                    crate::fixtures::near(found.p(token as Token), expected);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn toy_predictors_do_not_depend_on_history() {
     let mut rng = seeded(48);
@@ -90,7 +126,7 @@ fn toy_predictors_do_not_depend_on_history() {
         let (target, draft) = (pair.target("toy").unwrap(), pair.draft("toy").unwrap());
         for greedy in [false, true] {
             histories([&target, &draft], greedy, &mut rng);
-            for other in heads(&pair) {
+            for other in heads(&pair).into_iter().chain(blocks(&pair)) {
                 histories([&target, &*other], greedy, &mut rng);
             }
         }
@@ -98,7 +134,7 @@ fn toy_predictors_do_not_depend_on_history() {
 }
 
 /// Every verifier with every drafter that reads a predictor: the joint distribution of completions
-/// is the target's, with a head and with an early exit.
+/// is the target's, with a head, an early exit, a block and masks.
 #[test]
 fn completions_after_toy_heads_have_the_targets_distribution() {
     let mut enumerated = 0;
@@ -111,7 +147,7 @@ fn completions_after_toy_heads_have_the_targets_distribution() {
         let expected = target_distribution(&target, &sampler, &prompt, tokens).unwrap();
         for verifier in VERIFIERS.iter().filter(|entry| entry.build.class == Class::D) {
             for (drafter, settings) in DRAFTERS {
-                for model in &heads(&pair) {
+                for model in heads(&pair).iter().chain(&blocks(&pair)) {
                     let spec = MethodSpec {
                         verifier: verifier.name.to_owned(),
                         ..crate::asking::spec(drafter, 2, settings)

@@ -1,0 +1,333 @@
+//! Schedulers of verification: they decide, for all requests of a round together, how many of their
+//! drafted tokens the target verifies.
+//!
+//! vLLM (adaptive verification), TensorRT-LLM, SGLang and DSpark draft a whole block for every
+//! request and then choose lengths from estimates of acceptance. A length that depends on a token
+//! which it cuts off, or on what was drafted behind it, changes the output distribution (DSpark,
+//! DeepSeek-AI 2026, appendix A). Requests share the choice, so each may have the target's
+//! distribution while their joint distribution is not the product.
+//!
+//! Here two requests draft blocks on toy models, with estimates that are the exact acceptance of each
+//! token given those before it. Every outcome of every draw is enumerated over two rounds, with the
+//! production verifier.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::joint::{Gap, JointDistribution, off, target_distribution};
+use super::together::product;
+use crate::core::chance::Exhaustive;
+use crate::core::distribution::{Dist, Token};
+use crate::core::error::Error;
+use crate::core::sampling::{History, Logits, Sampler, SamplingParams};
+use crate::core::tree::{Draft, Origin};
+use crate::method::verify::{Rejection, Verifier};
+use crate::model::{LanguageModel, Toy, block_text, zoo};
+
+/// Drafted tokens of a request and a round.
+const K: usize = 2;
+/// Tokens of a completion that are compared: those of two rounds.
+const TOKENS: usize = 4;
+/// Rounds that are scheduled.
+const ROUNDS: usize = 2;
+/// The pairs of models, and the prompts of the two requests.
+const PAIRS: [&str; 3] = ["binary", "thirds", "random-11"];
+const PROMPTS: [[Token; 2]; 2] = [[0, 1], [1, 0]];
+
+/// The estimates of a round: of each request, of each drafted token, the probability that it is
+/// accepted if those before it are.
+pub type Estimates = Vec<Vec<f64>>;
+
+/// Chooses how many tokens of each request are verified. It gets the estimates of all rounds so far;
+/// the last ones are those of this round.
+pub type Scheduler<'s> = dyn FnMut(&[Estimates]) -> Result<Vec<usize>, Error> + 's;
+
+/// What the enumeration of a scheduler found.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct SchedulerReport {
+    /// The largest total variation of a request's completion from the target's distribution.
+    pub tv_request: f64,
+    /// The largest total variation of the joint distribution of both completions from the product.
+    pub tv_joint: f64,
+    /// Number of choices asked of the scheduler.
+    pub choices: usize,
+    /// The combinations of lengths that it chose, with how often.
+    pub lengths: BTreeMap<String, usize>,
+}
+
+/// A verdict on a scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SchedulerVerdict {
+    /// Completions have the target's distribution, and are independent.
+    Exact,
+    /// Each completion has the target's distribution, but they depend on one another.
+    Dependent,
+    /// A completion does not have the target's distribution.
+    Wrong,
+}
+
+impl SchedulerReport {
+    /// What the distances say.
+    pub fn verdict(&self) -> SchedulerVerdict {
+        match () {
+            () if off(self.tv_request) => SchedulerVerdict::Wrong,
+            () if off(self.tv_joint) => SchedulerVerdict::Dependent,
+            () => SchedulerVerdict::Exact,
+        }
+    }
+}
+
+/// The tokens of both requests, and the estimates of the rounds before.
+type State = (Vec<Vec<Token>>, Vec<Vec<Vec<u64>>>);
+
+/// Enumerates two requests whose drafts a scheduler cuts.
+///
+/// # Errors
+/// Those of the scheduler, or if it returns other lengths than from 0 to the number of drafted
+/// tokens of each request.
+pub fn certify_scheduler(scheduler: &mut Scheduler<'_>) -> Result<SchedulerReport, Error> {
+    let mut report =
+        SchedulerReport { tv_request: 0.0, tv_joint: 0.0, choices: 0, lengths: BTreeMap::new() };
+    for name in PAIRS {
+        let pair = zoo::toy(name)?;
+        let models = Models {
+            target: pair.target(name)?,
+            draft: pair.draft(name)?,
+            sampler: Sampler::new(SamplingParams::default())?,
+        };
+        let found = models.enumerate(scheduler, &mut report)?;
+        let expected = PROMPTS
+            .map(|prompt| target_distribution(&models.target, &models.sampler, &prompt, TOKENS));
+        let expected = expected.into_iter().collect::<Result<Vec<_>, _>>()?;
+        for (number, expected) in expected.iter().enumerate() {
+            let gap = Gap::between(&marginal(&found, number), expected);
+            report.tv_request = report.tv_request.max(gap.tv_joint);
+        }
+        let independent = product(&expected);
+        let gaps =
+            independent.iter().map(|(both, p)| (found.get(both).copied().unwrap_or(0.0) - p).abs());
+        report.tv_joint = report.tv_joint.max(0.5 * gaps.sum::<f64>());
+    }
+    Ok(report)
+}
+
+/// The distribution of one request's completion.
+fn marginal(found: &BTreeMap<Vec<Vec<Token>>, f64>, request: usize) -> JointDistribution {
+    let mut dist = JointDistribution::new();
+    for (both, mass) in found {
+        *dist.entry(both[request].clone()).or_insert(0.0) += mass;
+    }
+    dist
+}
+
+struct Models {
+    target: Toy,
+    draft: Toy,
+    sampler: Sampler,
+}
+
+impl Models {
+    fn enumerate(
+        &self,
+        scheduler: &mut Scheduler<'_>,
+        report: &mut SchedulerReport,
+    ) -> Result<BTreeMap<Vec<Vec<Token>>, f64>, Error> {
+        let begun = PROMPTS.map(|prompt| prompt.to_vec()).to_vec();
+        let mut states = BTreeMap::<State, f64>::from([((begun, Vec::new()), 1.0)]);
+        for _ in 0..ROUNDS {
+            let mut next = BTreeMap::new();
+            for (state, mass) in states {
+                self.round(&state, scheduler, report, &mut |after, weight| {
+                    *next.entry(after).or_insert(0.0) += mass * weight;
+                })?;
+            }
+            states = next;
+        }
+        let mut found = BTreeMap::new();
+        for ((texts, _), mass) in states {
+            for (both, weight) in self.ends(&texts)? {
+                *found.entry(both).or_insert(0.0) += mass * weight;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Runs a round of both requests with every outcome.
+    fn round(
+        &self,
+        (texts, before): &State,
+        scheduler: &mut Scheduler<'_>,
+        report: &mut SchedulerReport,
+        reached: &mut dyn FnMut(State, f64),
+    ) -> Result<(), Error> {
+        let mut walk = Exhaustive::default();
+        loop {
+            let (mut drafts, mut estimates) = (Vec::new(), Estimates::new());
+            for text in texts {
+                let (draft, own) = self.draft(text, &mut walk)?;
+                drafts.push(draft);
+                estimates.push(own);
+            }
+            let bits = estimates.iter().map(|own| own.iter().map(|c| c.to_bits()).collect());
+            let bits = [&before[..], &[bits.collect()]].concat();
+            let rounds = bits.iter().map(|round| {
+                round.iter().map(|own| own.iter().map(|c| f64::from_bits(*c)).collect()).collect()
+            });
+            let lengths = scheduler(&rounds.collect::<Vec<_>>())?;
+            check(&lengths)?;
+            report.choices += 1;
+            *report.lengths.entry(format!("{lengths:?}")).or_insert(0) += 1;
+            let mut after = texts.clone();
+            for ((text, draft), length) in after.iter_mut().zip(&drafts).zip(lengths) {
+                let (draft, targets) = self.verified(text, draft, length)?;
+                let verdict = Rejection.verify(&draft, &targets, &mut walk);
+                text.extend(verdict.path.iter().map(|node| draft.node(*node).token));
+                text.push(verdict.next);
+            }
+            reached((after, bits), walk.weight());
+            if !walk.advance() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// A whole block after a text, with the exact acceptance of each token.
+    fn draft(&self, text: &[Token], walk: &mut Exhaustive) -> Result<(Draft, Vec<f64>), Error> {
+        let mut draft = Draft::empty(self.target.info().vocab);
+        let (mut drafted, mut estimates) = (Vec::new(), Vec::new());
+        for _ in 0..K {
+            let q = Rc::new(self.row(&self.draft, &block_text(text, &drafted, true))?);
+            let p = self.row(&self.target, &[text, &drafted].concat())?;
+            estimates.push(p.overlap(&q));
+            let id = draft.sample(draft.len().checked_sub(1), &q, walk);
+            drafted.push(draft.node(id).token);
+        }
+        Ok((draft, estimates))
+    }
+
+    /// The first tokens of a draft, with the target's distributions at all rows.
+    fn verified(
+        &self,
+        text: &[Token],
+        draft: &Draft,
+        length: usize,
+    ) -> Result<(Draft, Vec<Dist>), Error> {
+        let mut cut = Draft::empty(draft.vocab());
+        let mut targets = vec![self.row(&self.target, text)?];
+        for id in 0..length {
+            let node = draft.node(id);
+            let q = Origin::Sampled(node.distribution(draft.vocab()));
+            cut.forge(id.checked_sub(1), node.token, q);
+            targets.push(self.row(&self.target, &[text, &cut.tokens_to(id)].concat())?);
+        }
+        Ok((cut, targets))
+    }
+
+    /// The completions of [`TOKENS`] tokens: what a round has not reached, the target draws.
+    fn ends(&self, texts: &[Vec<Token>]) -> Result<BTreeMap<Vec<Vec<Token>>, f64>, Error> {
+        let mut requests = Vec::new();
+        for (text, prompt) in texts.iter().zip(PROMPTS) {
+            let new = &text[prompt.len()..];
+            let missing = TOKENS.saturating_sub(new.len());
+            let rest = target_distribution(&self.target, &self.sampler, text, missing)?;
+            let begun = &new[..TOKENS - missing];
+            let whole = rest.into_iter().map(|(rest, p)| ([begun, &rest].concat(), p));
+            requests.push(whole.collect::<JointDistribution>());
+        }
+        Ok(product(&requests))
+    }
+
+    fn row(&self, model: &Toy, text: &[Token]) -> Result<Dist, Error> {
+        let logits = Logits::F64(model.logits(text)?.to_vec());
+        let history = History { prompt_len: text.len(), context: text, drafted: &[] };
+        self.sampler.distribution(&logits, history).map_err(Error::distribution("the toy"))
+    }
+}
+
+/// Checks what a scheduler returned.
+fn check(lengths: &[usize]) -> Result<(), Error> {
+    if lengths.len() == PROMPTS.len() && lengths.iter().all(|length| *length <= K) {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "the scheduler returned the lengths {lengths:?}, but must return {} numbers from 0 to {K}",
+        PROMPTS.len()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lengths up to the first estimate below a threshold.
+    fn up_to(estimates: &Estimates, threshold: f64) -> Vec<usize> {
+        let low = |own: &Vec<f64>| own.iter().take_while(|c| **c >= threshold).count();
+        estimates.iter().map(low).collect()
+    }
+
+    /// The survival of each drafted token, best first; with the request that it is of.
+    fn ranked(estimates: &Estimates) -> Vec<(f64, usize)> {
+        let mut all = Vec::new();
+        for (request, own) in estimates.iter().enumerate() {
+            let mut survival = 1.0;
+            for estimate in own {
+                survival *= estimate;
+                all.push((survival, request));
+            }
+        }
+        all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        all
+    }
+
+    fn taken(ranked: &[(f64, usize)]) -> Vec<usize> {
+        (0..PROMPTS.len()).map(|own| ranked.iter().filter(|(_, at)| *at == own).count()).collect()
+    }
+
+    fn verdict(mut scheduler: impl FnMut(&[Estimates]) -> Vec<usize>) -> SchedulerReport {
+        certify_scheduler(&mut |rounds| Ok(scheduler(rounds))).unwrap()
+    }
+
+    /// What a length may depend on: estimates of tokens before the first one that is cut off, and
+    /// all of earlier rounds.
+    #[test]
+    fn lengths_from_estimates_before_the_cut_are_exact() {
+        let threshold = verdict(|rounds| up_to(rounds.last().unwrap(), 0.75));
+        assert_eq!(threshold.verdict(), SchedulerVerdict::Exact, "{threshold:?}");
+        assert!(threshold.lengths.len() > 2, "{threshold:?}");
+        let all = verdict(|_| vec![K; 2]);
+        assert_eq!(all.verdict(), SchedulerVerdict::Exact);
+        let stale = verdict(|rounds| match rounds {
+            [before, _] => taken(&ranked(before)[..2]),
+            _ => vec![1; 2],
+        });
+        assert_eq!(stale.verdict(), SchedulerVerdict::Exact, "{stale:?}");
+        assert!(stale.lengths.len() > 2, "{stale:?}");
+    }
+
+    #[test]
+    fn lengths_from_later_tokens_are_refuted() {
+        // The confidence of the token after decides whether one is verified.
+        let retrospective = verdict(|rounds| {
+            let own = |own: &Vec<f64>| if own[1] < 0.75 { 0 } else { K };
+            rounds.last().unwrap().iter().map(own).collect()
+        });
+        assert_eq!(retrospective.verdict(), SchedulerVerdict::Wrong, "{retrospective:?}");
+        assert!(retrospective.tv_request > 0.01, "{retrospective:?}");
+        // The number of tokens depends on all estimates of the round, those of cut tokens included.
+        let budget = verdict(|rounds| {
+            let ranked = ranked(rounds.last().unwrap());
+            let sum = ranked.iter().map(|(survival, _)| survival).sum::<f64>();
+            taken(&ranked[..if sum > 2.0 { 4 } else { 1 }])
+        });
+        assert_eq!(budget.verdict(), SchedulerVerdict::Wrong, "{budget:?}");
+    }
+
+    #[test]
+    fn what_is_no_length_is_refused() {
+        for wrong in [vec![], vec![1], vec![1, 3], vec![0; 3]] {
+            let error = certify_scheduler(&mut |_| Ok(wrong.clone())).unwrap_err().to_string();
+            assert!(error.contains("must return 2 numbers from 0 to 2"), "{error}");
+        }
+    }
+}
