@@ -118,6 +118,7 @@ impl Checkpoint {
             projection_weights: self.config.matrix_weights(0),
             bytes_per_token: self.config.matrix_bytes(self.vocab, dtype, tensors),
             deepest: None,
+            at_once: false,
             row_invariant: engine == Engine::Native,
             hidden: (engine == Engine::Native).then_some(hidden),
             inputs: ModelInputs::Tokens,

@@ -163,7 +163,8 @@ impl CheckReport {
     }
 
     fn write_times(&self, text: &mut String) -> std::fmt::Result {
-        let CheckOutcome { passes_us, bandwidth_share, draft_us, cost_ratio, .. } = &self.checked;
+        let CheckOutcome { passes_us, bandwidth_share, draft_us, at_once, cost_ratio, .. } =
+            &self.checked;
         let one = passes_us[0];
         writeln!(
             text,
@@ -175,8 +176,9 @@ impl CheckReport {
         writeln!(text, "         T(m) / T(1): {}", growth.collect::<Vec<_>>().join(" "))?;
         writeln!(
             text,
-            "drafting {} us per token, cost ratio c = {}",
+            "drafting {} us per {}, cost ratio c = {}",
             shown(*draft_us, 0),
+            if *at_once { "block" } else { "token" },
             shown(*cost_ratio, 3)
         )
     }

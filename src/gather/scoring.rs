@@ -283,6 +283,7 @@ fn info(url: &str, vocab: usize) -> ModelInfo {
         projection_weights: 0,
         bytes_per_token: 0,
         deepest: None,
+        at_once: false,
         row_invariant: false,
         hidden: None,
         inputs: ModelInputs::Tokens,

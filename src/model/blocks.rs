@@ -70,6 +70,13 @@ pub struct BlockStart {
     pub position: usize,
 }
 
+impl BlockAfter {
+    /// Whether it is the block after this context.
+    pub(super) fn is_after(&self, context: &[Token]) -> bool {
+        self.context == context
+    }
+}
+
 impl Block {
     /// Number of numbers that a row of each depth reads.
     pub fn states_at(&self, depth: usize) -> &[f32] {
@@ -180,7 +187,7 @@ impl Session {
 
     /// The block after a context, if it has been computed.
     fn block_after(&self, context: &[Token]) -> Option<&Block> {
-        let kept = self.block.as_deref().filter(|kept| kept.context == context);
+        let kept = self.block.as_deref().filter(|kept| kept.is_after(context));
         kept.map(|kept| &kept.block)
     }
 }

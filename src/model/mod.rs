@@ -215,8 +215,17 @@ pub struct ModelInfo {
     pub inputs: ModelInputs,
     /// The deepest draft that it has rows for, if there is one.
     pub deepest: Option<usize>,
+    /// Whether one pass computes the rows of all depths of a draft.
+    pub at_once: bool,
     /// What else a user should know about how it is stored.
     pub note: Option<String>,
+}
+
+impl ModelInfo {
+    /// The passes of a draft of `tokens` tokens.
+    pub fn passes(&self, tokens: usize) -> usize {
+        if self.at_once { tokens.min(1) } else { tokens }
+    }
 }
 
 /// Evaluates a single sequence.

@@ -28,7 +28,7 @@ impl ParallelModel {
         let width = width.clamp(1, MAX_NODES);
         let own = model.info().clone();
         let context_length = own.context_length.saturating_sub(width - 1);
-        let info = ModelInfo { context_length, deepest: Some(width), ..own };
+        let info = ModelInfo { context_length, deepest: Some(width), at_once: true, ..own };
         Self { info, model, mask, width }
     }
 

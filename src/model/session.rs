@@ -231,6 +231,7 @@ impl Session {
     /// # Errors
     /// If the engine fails to move a row.
     pub fn rewind(&mut self, context: &[Token]) -> Result<(), Error> {
+        self.block = self.block.take().filter(|kept| kept.is_after(context));
         self.reconcile(context, &Draft::empty(0))?;
         self.cache.rewind(context)
     }

@@ -246,6 +246,7 @@ impl Toy {
             hidden: Some(HiddenStates { layers: LAYERS, width: WIDTH }),
             inputs: ModelInputs::Tokens,
             deepest: None,
+            at_once: false,
             note: None,
             projection_weights: 0,
         };

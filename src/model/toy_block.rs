@@ -49,7 +49,7 @@ impl ToyBlock {
         if let ModelInputs::Features(features) = &mut info.inputs {
             features.estimates = true;
         }
-        Ok(Self { head, draft, info: ModelInfo { deepest: Some(ROWS), ..info } })
+        Ok(Self { head, draft, info: ModelInfo { deepest: Some(ROWS), at_once: true, ..info } })
     }
 
     /// The blocks after contexts. Each has its context for a state, or none if it does not belong to

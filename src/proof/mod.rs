@@ -59,7 +59,9 @@ pub use probe::{DraftDistributions, Probe, Tally, TargetPass, TargetRows};
 pub use reference::{TableRows, draft_model, draft_rows};
 pub use refute::{CHECKS, MutantReport, refute};
 pub use replay::{Replay, audit, first_difference, replay, sample};
-pub use scheduler::{Estimates, Scheduler, SchedulerReport, SchedulerVerdict, certify_scheduler};
+pub use scheduler::{
+    DraftedToken, RoundOfDrafts, Scheduler, SchedulerReport, SchedulerVerdict, certify_scheduler,
+};
 pub use together::{
     RequestChance, SharedEnumeration, WalkedChance, drawn_apart, enumerate_together, product,
 };

@@ -34,13 +34,24 @@ const ROUNDS: usize = 2;
 const PAIRS: [&str; 3] = ["binary", "thirds", "random-11"];
 const PROMPTS: [[Token; 2]; 2] = [[0, 1], [1, 0]];
 
-/// The estimates of a round: of each request, of each drafted token, the probability that it is
-/// accepted if those before it are.
-pub type Estimates = Vec<Vec<f64>>;
+/// A drafted token as a scheduler sees it.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct DraftedToken {
+    /// The token.
+    pub token: Token,
+    /// The probability with which it was drawn.
+    pub q: f64,
+    /// The probability that the token at this place is accepted if those before it are, as known
+    /// before it was drawn.
+    pub estimate: f64,
+}
 
-/// Chooses how many tokens of each request are verified. It gets the estimates of all rounds so far;
-/// the last ones are those of this round.
-pub type Scheduler<'s> = dyn FnMut(&[Estimates]) -> Result<Vec<usize>, Error> + 's;
+/// The drafts of a round, request by request.
+pub type RoundOfDrafts = Vec<Vec<DraftedToken>>;
+
+/// Chooses how many tokens of each request are verified. It gets the drafts of all rounds so far; the
+/// last ones are those of this round.
+pub type Scheduler<'s> = dyn FnMut(&[RoundOfDrafts]) -> Result<Vec<usize>, Error> + 's;
 
 /// What the enumeration of a scheduler found.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -68,6 +79,28 @@ pub enum SchedulerVerdict {
 }
 
 impl SchedulerReport {
+    /// The verdict in one sentence.
+    pub fn sentence(&self) -> String {
+        let (request, joint) = (self.tv_request, self.tv_joint);
+        let chose = format!("{} choices of {} kinds", self.choices, self.lengths.len());
+        match self.verdict() {
+            SchedulerVerdict::Exact => format!(
+                "The scheduler is exact: completions have the target's distribution and are \
+                 independent ({chose})."
+            ),
+            SchedulerVerdict::Dependent => format!(
+                "The scheduler makes requests depend on one another: each completion has the \
+                 target's distribution, but the joint distribution differs from the product by \
+                 TV = {joint:.4} ({chose})."
+            ),
+            SchedulerVerdict::Wrong => format!(
+                "The scheduler is wrong: a completion differs from the target's distribution by TV \
+                 = {request:.4} ({chose}). A length may depend on estimates of tokens before the \
+                 cut and on earlier rounds alone."
+            ),
+        }
+    }
+
     /// What the distances say.
     pub fn verdict(&self) -> SchedulerVerdict {
         match () {
@@ -78,8 +111,8 @@ impl SchedulerReport {
     }
 }
 
-/// The tokens of both requests, and the estimates of the rounds before.
-type State = (Vec<Vec<Token>>, Vec<Vec<Vec<u64>>>);
+/// The tokens of both requests, and the drafts of the rounds before.
+type State = (Vec<Vec<Token>>, Vec<RoundOfDrafts>);
 
 /// Enumerates two requests whose drafts a scheduler cuts.
 ///
@@ -134,15 +167,16 @@ impl Models {
         report: &mut SchedulerReport,
     ) -> Result<BTreeMap<Vec<Vec<Token>>, f64>, Error> {
         let begun = PROMPTS.map(|prompt| prompt.to_vec()).to_vec();
-        let mut states = BTreeMap::<State, f64>::from([((begun, Vec::new()), 1.0)]);
+        let mut states = vec![((begun, Vec::new()), 1.0)];
         for _ in 0..ROUNDS {
-            let mut next = BTreeMap::new();
+            let mut next = BTreeMap::<String, (State, f64)>::new();
             for (state, mass) in states {
                 self.round(&state, scheduler, report, &mut |after, weight| {
-                    *next.entry(after).or_insert(0.0) += mass * weight;
+                    let key = format!("{after:?}");
+                    next.entry(key).or_insert((after, 0.0)).1 += mass * weight;
                 })?;
             }
-            states = next;
+            states = next.into_values().collect();
         }
         let mut found = BTreeMap::new();
         for ((texts, _), mass) in states {
@@ -163,18 +197,14 @@ impl Models {
     ) -> Result<(), Error> {
         let mut walk = Exhaustive::default();
         loop {
-            let (mut drafts, mut estimates) = (Vec::new(), Estimates::new());
+            let (mut drafts, mut seen) = (Vec::new(), RoundOfDrafts::new());
             for text in texts {
                 let (draft, own) = self.draft(text, &mut walk)?;
                 drafts.push(draft);
-                estimates.push(own);
+                seen.push(own);
             }
-            let bits = estimates.iter().map(|own| own.iter().map(|c| c.to_bits()).collect());
-            let bits = [&before[..], &[bits.collect()]].concat();
-            let rounds = bits.iter().map(|round| {
-                round.iter().map(|own| own.iter().map(|c| f64::from_bits(*c)).collect()).collect()
-            });
-            let lengths = scheduler(&rounds.collect::<Vec<_>>())?;
+            let rounds = [&before[..], &[seen]].concat();
+            let lengths = scheduler(&rounds)?;
             check(&lengths)?;
             report.choices += 1;
             *report.lengths.entry(format!("{lengths:?}")).or_insert(0) += 1;
@@ -185,25 +215,30 @@ impl Models {
                 text.extend(verdict.path.iter().map(|node| draft.node(*node).token));
                 text.push(verdict.next);
             }
-            reached((after, bits), walk.weight());
+            reached((after, rounds), walk.weight());
             if !walk.advance() {
                 return Ok(());
             }
         }
     }
 
-    /// A whole block after a text, with the exact acceptance of each token.
-    fn draft(&self, text: &[Token], walk: &mut Exhaustive) -> Result<(Draft, Vec<f64>), Error> {
+    /// A whole block after a text, with the exact acceptance at each place.
+    fn draft(
+        &self,
+        text: &[Token],
+        walk: &mut Exhaustive,
+    ) -> Result<(Draft, Vec<DraftedToken>), Error> {
         let mut draft = Draft::empty(self.target.info().vocab);
-        let (mut drafted, mut estimates) = (Vec::new(), Vec::new());
+        let (mut drafted, mut seen) = (Vec::new(), Vec::new());
         for _ in 0..K {
             let q = Rc::new(self.row(&self.draft, &block_text(text, &drafted, true))?);
             let p = self.row(&self.target, &[text, &drafted].concat())?;
-            estimates.push(p.overlap(&q));
             let id = draft.sample(draft.len().checked_sub(1), &q, walk);
-            drafted.push(draft.node(id).token);
+            let token = draft.node(id).token;
+            seen.push(DraftedToken { token, q: q.p(token), estimate: p.overlap(&q) });
+            drafted.push(token);
         }
-        Ok((draft, estimates))
+        Ok((draft, seen))
     }
 
     /// The first tokens of a draft, with the target's distributions at all rows.
@@ -261,18 +296,19 @@ mod tests {
     use super::*;
 
     /// The lengths up to the first estimate below a threshold.
-    fn up_to(estimates: &Estimates, threshold: f64) -> Vec<usize> {
-        let low = |own: &Vec<f64>| own.iter().take_while(|c| **c >= threshold).count();
-        estimates.iter().map(low).collect()
+    fn up_to(round: &RoundOfDrafts, threshold: f64) -> Vec<usize> {
+        let low =
+            |own: &Vec<DraftedToken>| own.iter().take_while(|t| t.estimate >= threshold).count();
+        round.iter().map(low).collect()
     }
 
     /// The survival of each drafted token, best first; with the request that it is of.
-    fn ranked(estimates: &Estimates) -> Vec<(f64, usize)> {
+    fn ranked(round: &RoundOfDrafts) -> Vec<(f64, usize)> {
         let mut all = Vec::new();
-        for (request, own) in estimates.iter().enumerate() {
+        for (request, own) in round.iter().enumerate() {
             let mut survival = 1.0;
-            for estimate in own {
-                survival *= estimate;
+            for token in own {
+                survival *= token.estimate;
                 all.push((survival, request));
             }
         }
@@ -284,20 +320,19 @@ mod tests {
         (0..PROMPTS.len()).map(|own| ranked.iter().filter(|(_, at)| *at == own).count()).collect()
     }
 
-    fn verdict(mut scheduler: impl FnMut(&[Estimates]) -> Vec<usize>) -> SchedulerReport {
+    fn report(mut scheduler: impl FnMut(&[RoundOfDrafts]) -> Vec<usize>) -> SchedulerReport {
         certify_scheduler(&mut |rounds| Ok(scheduler(rounds))).unwrap()
     }
 
     /// What a length may depend on: estimates of tokens before the first one that is cut off, and
     /// all of earlier rounds.
     #[test]
-    fn lengths_from_estimates_before_the_cut_are_exact() {
-        let threshold = verdict(|rounds| up_to(rounds.last().unwrap(), 0.75));
+    fn lengths_from_what_comes_before_the_cut_are_exact() {
+        let threshold = report(|rounds| up_to(rounds.last().unwrap(), 0.75));
         assert_eq!(threshold.verdict(), SchedulerVerdict::Exact, "{threshold:?}");
         assert!(threshold.lengths.len() > 2, "{threshold:?}");
-        let all = verdict(|_| vec![K; 2]);
-        assert_eq!(all.verdict(), SchedulerVerdict::Exact);
-        let stale = verdict(|rounds| match rounds {
+        assert_eq!(report(|_| vec![K; 2]).verdict(), SchedulerVerdict::Exact);
+        let stale = report(|rounds| match rounds {
             [before, _] => taken(&ranked(before)[..2]),
             _ => vec![1; 2],
         });
@@ -306,21 +341,36 @@ mod tests {
     }
 
     #[test]
-    fn lengths_from_later_tokens_are_refuted() {
-        // The confidence of the token after decides whether one is verified.
-        let retrospective = verdict(|rounds| {
-            let own = |own: &Vec<f64>| if own[1] < 0.75 { 0 } else { K };
+    fn lengths_from_what_comes_later_are_refuted() {
+        // The estimate of the token after decides whether one is verified.
+        let retrospective = report(|rounds| {
+            let own = |own: &Vec<DraftedToken>| if own[1].estimate < 0.75 { 0 } else { K };
             rounds.last().unwrap().iter().map(own).collect()
         });
         assert_eq!(retrospective.verdict(), SchedulerVerdict::Wrong, "{retrospective:?}");
-        assert!(retrospective.tv_request > 0.01, "{retrospective:?}");
-        // The number of tokens depends on all estimates of the round, those of cut tokens included.
-        let budget = verdict(|rounds| {
+        // A token is dropped for its own probability.
+        let own_token = report(|rounds| {
+            let kept = |own: &Vec<DraftedToken>| own.iter().take_while(|t| t.q > 0.5).count();
+            rounds.last().unwrap().iter().map(kept).collect()
+        });
+        assert_eq!(own_token.verdict(), SchedulerVerdict::Wrong, "{own_token:?}");
+        // The number of tokens of both depends on all estimates of the round.
+        let budget = report(|rounds| {
             let ranked = ranked(rounds.last().unwrap());
             let sum = ranked.iter().map(|(survival, _)| survival).sum::<f64>();
             taken(&ranked[..if sum > 2.0 { 4 } else { 1 }])
         });
         assert_eq!(budget.verdict(), SchedulerVerdict::Wrong, "{budget:?}");
+        for wrong in [retrospective, own_token, budget] {
+            assert!(wrong.tv_request > 0.01 && wrong.sentence().contains("is wrong"), "{wrong:?}");
+        }
+    }
+
+    /// The budget is fixed, and the best tokens of both requests are verified.
+    #[test]
+    fn a_fixed_budget_for_the_best_tokens_is_judged() {
+        let best = report(|rounds| taken(&ranked(rounds.last().unwrap())[..2]));
+        println!("{best:?}");
     }
 
     #[test]

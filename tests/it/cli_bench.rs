@@ -142,7 +142,7 @@ fn wrong_requests_and_options_are_refused() {
 #[test]
 fn the_best_length_follows_from_the_costs() {
     let passes = vec![10.0, 10.0, 12.0];
-    let costs = RoundCosts { passes, draft: 1.0, outside: 1.0, plain_outside: 0.5 };
+    let costs = RoundCosts { passes, draft: 1.0, at_once: false, outside: 1.0, plain_outside: 0.5 };
     assert_eq!(costs.speedup(0.5, 1), 1.5 * 10.5 / 12.0);
     assert_eq!(costs.speedup(0.5, 2), 1.75 * 10.5 / 15.0);
     let best =

@@ -68,6 +68,48 @@ fn the_protocol_is_documented() {
     }
 }
 
+/// A scheduler that answers with this expression of `drafts`, those of the round to be decided.
+fn scheduler(folder: &tempfile::TempDir, lengths: &str) -> Option<String> {
+    let body = format!(
+        "rounds = json.loads(line)['schedule']; drafts = rounds[-1]; \
+         print(json.dumps({{'lengths': {lengths}}}), flush=True)"
+    );
+    script(folder, &body)
+}
+
+#[test]
+fn the_documented_scheduler_is_exact() {
+    let Some(command) = example("scheduler") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.json");
+    let args = ["certify", "--scheduler", &command, "--json", file.to_str().unwrap()];
+    assert!(stdout(&args).starts_with("The scheduler is exact: "));
+    let json: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!((&json["verdict"], &json["command"]), (&"exact".into(), &command.as_str().into()));
+    assert!(json["lengths"].as_object().unwrap().len() > 4 && json["git_commit"].is_string());
+    let doc = include_str!("../../docs/external.md");
+    assert!(doc.contains(include_str!("../../examples/external/scheduler.py").trim_end()));
+}
+
+#[test]
+fn schedulers_that_look_behind_the_cut_are_refuted() {
+    let folder = tempfile::tempdir().unwrap();
+    for (lengths, part) in [
+        (
+            "[0 if d[1]['estimate'] < 0.75 else 2 for d in drafts]",
+            "error: The scheduler is wrong: ",
+        ),
+        ("[0 if d[0]['q'] < 0.5 else 2 for d in drafts]", "error: The scheduler is wrong: "),
+        ("[2 * (d[0]['token'] == 0) for d in drafts]", "error: The scheduler is wrong: "),
+        ("[3, 0]", "must return 2 numbers from 0 to 2"),
+        ("'2'", "which is not {\"lengths\": [n, n]}"),
+    ] {
+        let Some(command) = scheduler(&folder, lengths) else { return };
+        refused(&["certify", "--scheduler", &command], part);
+    }
+    refuses(&["certify", "--scheduler", ""], "--scheduler : no command, or a quote that is");
+}
+
 #[test]
 fn protocol_violations_are_reported() {
     let folder = tempfile::tempdir().unwrap();

@@ -219,8 +219,9 @@ fn describe(
 fn conclude(text: &mut String, costs: &RoundCosts) -> std::fmt::Result {
     writeln!(
         text,
-        "draft: {:.1} us per token, cost ratio c = {:.3}\n",
+        "draft: {:.1} us per {}, cost ratio c = {:.3}\n",
         costs.draft,
+        if costs.at_once { "block" } else { "token" },
         costs.draft / costs.passes[0]
     )?;
     for acceptance in [0.5, 0.6, 0.7, 0.8, 0.9] {

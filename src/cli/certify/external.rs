@@ -4,16 +4,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::process::ProcessVerifier;
+use super::program::Program;
 use crate::cli::options::count;
 use crate::cli::output;
 use crate::io::output::write_whole;
-use crate::io::shown;
 use crate::proof::external::{
     ExternalCertificate, ExternalOptions, ExternalPrecision, certify_external,
 };
+use crate::proof::{RoundOfDrafts, SchedulerReport, SchedulerVerdict, certify_scheduler};
 use crate::run::experiment::Provenance;
 
 /// Options for a verifier in another program.
@@ -51,9 +52,15 @@ pub(super) struct ExternalArgs {
     #[arg(long, value_name = "N", default_value_t = 0, requires = "external")]
     seed: u64,
     /// Time limit of an answer; the first includes loading the program's libraries
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds,
-        requires = "external")]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
     time_limit: f64,
+    /// A scheduler program, which decides how many drafted tokens of two requests are verified
+    ///
+    /// It reads rounds from standard input and writes lengths to standard output, as JSON lines.
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = [
+        "external", "method", "full", "target", "draft", "tokens", "prompts",
+    ])]
+    pub(super) scheduler: Option<String>,
 }
 
 fn precision(text: &str) -> Result<ExternalPrecision, String> {
@@ -86,10 +93,6 @@ pub(super) fn run(
     provenance: Provenance,
     json: Option<&Path>,
 ) -> Result<()> {
-    let words = shlex::split(command).filter(|words| !words.is_empty());
-    let Some(words) = words else {
-        bail!("--external {}: no command, or a quote that is not closed", shown::line(command));
-    };
     let options = ExternalOptions {
         vocab: args.vocab,
         k: args.num_speculative_tokens,
@@ -98,7 +101,8 @@ pub(super) fn run(
         rounds: args.rounds,
         seed: args.seed,
     };
-    let mut process = ProcessVerifier::start(&words, Duration::from_secs_f64(args.time_limit))?;
+    let limit = Duration::from_secs_f64(args.time_limit);
+    let mut process = ProcessVerifier(Program::start(("--external", command), limit)?);
     let certificate = certify_external(&mut process, &options)?;
     drop(process);
     let shown = output::write(&certificate.table());
@@ -111,4 +115,53 @@ pub(super) fn run(
         bail!("{}", certificate.sentence());
     }
     shown.and(output::line(certificate.sentence()))
+}
+
+/// A report on a scheduler with its provenance and command.
+#[derive(Serialize)]
+struct SchedulerFile<'c> {
+    #[serde(flatten)]
+    provenance: Provenance,
+    command: &'c str,
+    verdict: SchedulerVerdict,
+    #[serde(flatten)]
+    report: &'c SchedulerReport,
+}
+
+/// The message to a scheduler.
+#[derive(Serialize)]
+struct Schedule<'m> {
+    schedule: &'m [RoundOfDrafts],
+}
+
+/// The answer of a scheduler.
+#[derive(Deserialize)]
+struct Lengths {
+    lengths: Vec<usize>,
+}
+
+/// Certifies a scheduler and prints the verdict.
+pub(super) fn run_scheduler(
+    command: &str,
+    args: &ExternalArgs,
+    provenance: Provenance,
+    json: Option<&Path>,
+) -> Result<()> {
+    let limit = Duration::from_secs_f64(args.time_limit);
+    let mut program = Program::start(("--scheduler", command), limit)?;
+    let report = certify_scheduler(&mut |schedule| {
+        program.send(&[Schedule { schedule }])?;
+        program.answer::<Lengths>("{\"lengths\": [n, n]}").map(|answer| answer.lengths)
+    })?;
+    drop(program);
+    let verdict = report.verdict();
+    if let Some(path) = json {
+        let file = SchedulerFile { provenance, command, verdict, report: &report };
+        let text = serde_json::to_string(&file).context("cannot write JSON")?;
+        write_whole(path, format!("{text}\n").as_bytes())?;
+    }
+    if verdict != SchedulerVerdict::Exact {
+        bail!("{}", report.sentence());
+    }
+    output::line(report.sentence())
 }

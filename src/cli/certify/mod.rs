@@ -2,6 +2,7 @@
 
 mod external;
 mod process;
+mod program;
 
 use std::path::{Path, PathBuf};
 
@@ -34,6 +35,7 @@ Examples:
   specdec certify --target models/big --draft models/small --prompts my-prompts.jsonl
   specdec certify --target big.gguf --draft small.gguf --method block+model --tokens 20000
   specdec certify --external \"python verifier.py\"
+  specdec certify --scheduler \"python scheduler.py\"
 
 Every supported method is enumerated on toy models with every outcome of every draw: the joint
 distribution of several tokens must equal the target's to 1e-12. Seeded generations are sampled and
@@ -44,7 +46,8 @@ table states the total variation that would be detected. Without --method, this 
 lossless and the first seed-exact verifier; with --method, all named ones.
 Without --method, the certificate is also written to OUT/certificate/DATE (DATE-quick without
 --full), as certificate.json, certificate.md and certified.csv.
-With --external, only your own verifier is certified. docs/external.md describes the protocol.")]
+With --external or --scheduler, only your own program is certified. docs/external.md describes the
+protocols.")]
 pub(super) struct CertifyArgs {
     /// Certify only this method: a verifier, drafter or length policy, or several joined by "+",
     /// as in "rejection+model"; repeatable
@@ -85,6 +88,9 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     let provenance = Provenance::now();
     if let Some(command) = &args.external.external {
         return external::run(command, &args.external, provenance, args.json.as_deref());
+    }
+    if let Some(command) = &args.external.scheduler {
+        return external::run_scheduler(command, &args.external, provenance, args.json.as_deref());
     }
     // The models are loaded first, so that a missing model fails at once.
     let pair = pair(args)?;

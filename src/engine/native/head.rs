@@ -80,7 +80,8 @@ impl NativeHead {
         let mask = config.drafting.read_mask(config.features.width, tensors)?;
         let inputs = ModelInputs::Features(config.features.clone());
         let (sha256, deepest) = (tensors.sha256()?, config.drafting.deepest());
-        let info = ModelInfo { sha256, inputs, deepest, hidden: None, ..info };
+        let at_once = config.drafting != Drafting::Stepwise;
+        let info = ModelInfo { sha256, inputs, deepest, at_once, hidden: None, ..info };
         let space = Mutex::new(Workspace::new(pool.threads()));
         let teams = Teams::always(pool.threads());
         let head = Self { info, config, weights, mask, unused, isa, pool, teams, space };

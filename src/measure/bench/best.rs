@@ -7,8 +7,10 @@ use crate::measure::statistics::expected_tokens;
 pub struct RoundCosts {
     /// `passes[m − 1]` = T(m).
     pub passes: Vec<f64>,
-    /// t_d: the cost of drafting one token.
+    /// t_d: the cost of a pass of the draft model.
     pub draft: f64,
+    /// Whether one pass drafts all tokens of a round; otherwise each token takes one.
+    pub at_once: bool,
     /// The time outside passes, per round.
     pub outside: f64,
     /// The time outside passes in plain decoding, per token.
@@ -31,7 +33,8 @@ impl RoundCosts {
     pub fn speedup(&self, acceptance: f64, length: usize) -> f64 {
         let tokens = expected_tokens(acceptance, length);
         let plain = self.passes[0] + self.plain_outside;
-        tokens * plain / (length as f64 * self.draft + self.passes[length] + self.outside)
+        let passes = if self.at_once { length.min(1) } else { length };
+        tokens * plain / (passes as f64 * self.draft + self.passes[length] + self.outside)
     }
 
     /// The draft length with the largest speedup at an acceptance.

@@ -50,9 +50,11 @@ pub const DRAFTED: usize = 4;
 pub struct Measured {
     /// T(m) for m = 1 to [`MOST_ROWS`].
     pub passes: Vec<Timing>,
-    /// A pass of one row of the draft model, if there is one: the mean over [`DRAFTED`]
-    /// consecutive passes.
+    /// A pass of one row of the draft model, or of its block, if there is one: the mean over
+    /// [`DRAFTED`] consecutive passes.
     pub draft: Option<Timing>,
+    /// Whether one such pass drafts all tokens of a round.
+    pub at_once: bool,
     /// Reading as many bytes of memory as a pass of one row reads of weights; no samples
     /// unless the target is on the CPU.
     pub reading: Timing,
@@ -77,6 +79,7 @@ impl Measured {
         Some(RoundCosts {
             passes: self.passes.iter().map(Timing::median).collect::<Option<_>>()?,
             draft: self.draft.as_ref()?.median()?,
+            at_once: self.at_once,
             outside: self.outside.last()?.micros()?,
             plain_outside: self.outside.first()?.micros()?,
         })
@@ -148,6 +151,7 @@ pub fn measure(
     Ok(Measured {
         passes,
         draft: draft_timing,
+        at_once: draft.is_some_and(|draft| draft.info().at_once),
         reading,
         prefill,
         prefill_tokens,

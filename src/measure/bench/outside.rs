@@ -117,7 +117,7 @@ pub(super) fn outside(
     let most = enough.min(room.saturating_sub(context));
     let mut rounds = RoundTimer {
         target: &target,
-        drafting: draft.pass * drafted as u32,
+        drafting: draft.pass * draft.model.info().passes(drafted) as u32,
         stopwatch,
         watch: stopwatch.watch(),
         before: Duration::ZERO,

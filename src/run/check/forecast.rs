@@ -14,6 +14,8 @@ pub(super) struct CheckCosts {
     pub passes: Option<Vec<f64>>,
     /// The time to draft a token.
     pub draft: Option<f64>,
+    /// Whether that is the time of all tokens of a round.
+    pub at_once: bool,
     /// The time outside passes, per round.
     pub outside: Option<f64>,
     /// The time outside passes in plain decoding, per token.
@@ -70,7 +72,8 @@ fn speedup(costs: &CheckCosts, prompts: &[PromptRounds], length: usize) -> Optio
     let (draft, outside) = (costs.draft.unwrap_or(0.0), costs.outside?);
     Some(by_prompt(prompts, |accepted, proposed| {
         let drafted = proposed.min(length);
-        let round = drafted as f64 * draft + passes[drafted] + outside;
+        let draft_passes = if costs.at_once { drafted.min(1) } else { drafted };
+        let round = draft_passes as f64 * draft + passes[drafted] + outside;
         [(accepted.min(length) as f64 + 1.0) * plain, round]
     }))
 }
@@ -104,6 +107,7 @@ mod tests {
         CheckCosts {
             passes: Some((0..=MAX_K).map(|m| 10.0 + m as f64).collect()),
             draft: Some(2.0),
+            at_once: false,
             outside: Some(1.0),
             plain_outside: Some(2.0),
         }

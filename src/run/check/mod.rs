@@ -57,6 +57,8 @@ pub struct CheckOutcome {
     pub bandwidth_share: Option<f64>,
     /// The time to draft a token, in µs.
     pub draft_us: Option<f64>,
+    /// Whether that is the time of all tokens of a round.
+    pub at_once: bool,
     /// That time ÷ T(1): the cost ratio c.
     pub cost_ratio: Option<f64>,
     /// The share of the time that was lost to other work, limits or stops.
@@ -116,10 +118,12 @@ impl<'a> CheckSetup<'a> {
         disturbance: Disturbance,
     ) -> CheckOutcome {
         let passes_us = times.passes.iter().map(Timing::median_of_any).collect::<Vec<_>>();
-        let draft_us = rounds::draft_us(drafted);
+        let at_once = self.draft.is_some_and(|draft| draft.info().at_once);
+        let draft_us = rounds::draft_us(drafted, |n| if at_once { n.min(1) } else { n });
         let costs = CheckCosts {
             passes: passes_us.iter().copied().collect::<Option<Vec<_>>>(),
             draft: draft_us,
+            at_once,
             outside: rounds::outside_us(drafted),
             plain_outside: rounds::outside_us(plain),
         };
@@ -135,6 +139,7 @@ impl<'a> CheckSetup<'a> {
             bandwidth_share: passes_us[0].and_then(share),
             cost_ratio: draft_us.zip(passes_us[0]).map(|(draft, one)| draft / one),
             draft_us,
+            at_once,
             disturbed: disturbance.share(),
             prompts: drafted.len(),
             rounds: drafted.iter().map(|prompt| prompt.rounds.len()).sum(),

@@ -71,10 +71,11 @@ pub(super) fn joined(prompts: &[Vec<Token>], rounds: Vec<PromptRounds>) -> Vec<P
     distinct.into_values().collect()
 }
 
-/// The median time to propose a token, in µs; none if nothing was proposed.
-pub(super) fn draft_us(prompts: &[PromptRounds]) -> Option<f64> {
+/// The median time of a pass of the draft, in µs; none if nothing was proposed. `passes` is the
+/// number of passes for a number of tokens.
+pub(super) fn draft_us(prompts: &[PromptRounds], passes: impl Fn(usize) -> usize) -> Option<f64> {
     let proposing = prompts.iter().flat_map(|prompt| &prompt.rounds).filter(|r| r.proposed > 0);
-    let times = proposing.map(|round| round.draft_us / round.proposed as f64);
+    let times = proposing.map(|round| round.draft_us / passes(round.proposed) as f64);
     median(&times.collect::<Vec<_>>())
 }
 

@@ -35,7 +35,10 @@ fn every_reading_of_a_block_is_a_setting() {
             let most = largest(&head, &target, ids.as_deref(), variant);
             assert!(most < CLOSE, "{case}, {name}: {most}");
             let most = largest(&head, &target, ids.as_deref(), &rounds);
-            assert!(most > 0.01, "{case}: {name} changes nothing: {most}");
+            // Where rows see none after them, the width of a block changes none.
+            let changes = !(*case == "dflash_causal" && *name == "width_4");
+            assert_eq!(most > 0.01, changes, "{case}, {name}: {most}");
+            assert!(changes || most < CLOSE);
             compared += 1;
         }
     }
