@@ -1,7 +1,7 @@
 //! Language models: one trait, the sequences that models work on, and the
 //! implementations. This is the only module of the project that names candle.
 
-mod blocks;
+mod block;
 mod cache_dtype;
 #[cfg(feature = "engine")]
 mod chained_heads;
@@ -19,6 +19,7 @@ mod parallel;
 mod prefilled;
 mod random_toy;
 mod session;
+mod session_blocks;
 mod session_faults;
 mod session_states;
 mod step;
@@ -34,7 +35,7 @@ pub(crate) mod uncached;
 mod vocabulary;
 pub mod zoo;
 
-pub use blocks::{Block, BlockPrediction, BlockRow, BlockStart, BlockStep};
+pub use block::{Block, BlockPrediction, BlockRow, BlockStart, BlockStep};
 pub use cache_dtype::CacheDtype;
 #[cfg(feature = "engine")]
 pub(crate) use chained_heads::ChainedHeads;

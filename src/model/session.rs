@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use super::blocks::BlockAfter;
+use super::block::BlockAfter;
 use super::early_rows::{EarlyRows, Part};
 use super::step::{Feed, Step};
 use super::taps::{KeptStates, Supplied};

@@ -3,7 +3,8 @@
 
 use super::elementwise::{Gated, Normed};
 use super::front::{FrontKind, Joint};
-use super::pass::{Hand, Pass, for_lanes};
+use super::pass::{Hand, Pass};
+use super::products::for_lanes;
 use super::weights::Linear;
 use crate::core::lanes::LANES;
 use crate::engine::decoder::Activation;

@@ -27,6 +27,7 @@ mod medusa;
 mod memory;
 mod pass;
 mod plane;
+mod products;
 mod query_block;
 mod segments;
 mod teams;
