@@ -194,9 +194,10 @@ impl TuneArgs {
                 let temperature = Value::Number(share * warmth);
                 Params::default().with("draft_temperature", temperature)
             });
+            let most = most.filter(|_| !model.info().reads_text_alone());
             for params in [Params::default()].into_iter().chain(cooler) {
                 let model = Some(TapeModel::new(name, model.info()));
-                all.push(TapeDrafter { model, ..drafter(MODEL, params, None)? });
+                all.push(TapeDrafter { model, ..drafter(MODEL, params, most)? });
             }
         }
         Ok(all)

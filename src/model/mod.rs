@@ -223,6 +223,11 @@ pub struct ModelInfo {
 }
 
 impl ModelInfo {
+    /// Whether its distribution after a text depends on the text alone, wherever a draft begins.
+    pub fn reads_text_alone(&self) -> bool {
+        self.inputs == ModelInputs::Tokens && !self.at_once
+    }
+
     /// The passes of a draft of `tokens` tokens.
     pub fn passes(&self, tokens: usize) -> usize {
         if self.at_once { tokens.min(1) } else { tokens }

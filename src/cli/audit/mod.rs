@@ -33,7 +33,7 @@ use crate::io::shown;
 use crate::io::terminal::Progress;
 use crate::method::decode::MethodSpec;
 use crate::method::draft::{Tools, draft_sampling};
-use crate::model::{LanguageModel, ModelInputs};
+use crate::model::LanguageModel;
 use crate::tapes::recording::{
     ExternalSequences, check_tokens, read_external_sequences, write_scored,
 };
@@ -298,7 +298,7 @@ impl AuditArgs {
 }
 
 fn is_head(model: &&dyn LanguageModel) -> bool {
-    model.info().inputs != ModelInputs::Tokens
+    !model.info().reads_text_alone()
 }
 
 /// Maximum number of tokens that a planted bug drafts per round, the default of servers.

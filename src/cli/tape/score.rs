@@ -13,7 +13,6 @@ use crate::core::params::{Params, Value};
 use crate::io::input::read_text;
 use crate::io::terminal;
 use crate::method::draft::{DRAFT_SAMPLING, Texts, Tools};
-use crate::model::ModelInputs;
 use crate::tapes::recording::{MODEL, Scoring, TapeFile, canonical, reads_at_once};
 use crate::tapes::tape::{TapeDrafter, TapeModel};
 
@@ -95,7 +94,7 @@ impl ScoreArgs {
     fn score(&self, file: &mut TapeFile, tools: Tools<'_>, name: Option<&str>) -> Result<()> {
         let model = name.zip(tools.draft);
         let model = model.map(|(name, draft)| TapeModel::new(name, draft.info()));
-        let head = tools.draft.is_some_and(|draft| draft.info().inputs != ModelInputs::Tokens);
+        let head = tools.draft.is_some_and(|draft| !draft.info().reads_text_alone());
         let drafters = self.drafters(model.as_ref(), head)?;
         let beliefs = self.beliefs.map(usize::from);
         Scoring { drafters, tools, overlap: self.overlap, beliefs }.run(file)
