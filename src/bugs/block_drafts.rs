@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use super::drafters::{Forgery, drawn_once};
-use super::mutant::{CASE, Case, Mutant, RIGHT, on_paper};
+use super::mutant::{CASE, Case, DraftOf, Mutant, RIGHT, on_paper};
 use super::{BUG, Bug};
 use crate::core::chance::{Chance, Purpose, Site};
 use crate::core::distribution::{Dist, Token};
@@ -96,11 +96,18 @@ const RIGHT_DRAW: Draw = |rows, drafted, site, chance| {
 const DEEP: Case = Case { k: 3, tokens: 4, rule: None, ..CASE };
 
 /// A correct drafter of blocks.
-pub(super) const RIGHT_BLOCK_DRAFT: Mutant =
-    Mutant { case: DEEP, drafter: |params| forger(params, RIGHT_DRAW, |_| false), ..RIGHT };
+pub(super) const RIGHT_BLOCK_DRAFT: Mutant = Mutant {
+    case: DEEP,
+    draft: Some(TABLE),
+    drafter: |params| forger(params, RIGHT_DRAW, |_| false),
+    ..RIGHT
+};
+
+/// A block's rows are read from the table of the pair's draft model.
+const TABLE: DraftOf = |pair, _| Ok(Box::new(pair.draft("draft")?));
 
 const fn wrong(case: Case, drafter: MakeDrafter) -> Bug {
-    Bug { mutant: Some(Mutant { case, drafter, ..RIGHT }), ..BUG }
+    Bug { mutant: Some(Mutant { case, draft: Some(TABLE), drafter, ..RIGHT }), ..BUG }
 }
 
 pub(super) const BUGS: &[Bug] = &[

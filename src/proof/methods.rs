@@ -9,7 +9,7 @@ use crate::core::sampling::SamplingParams;
 use crate::core::tree::{DraftShape, Siblings};
 use crate::method::decode::MethodSpec;
 use crate::method::draft::{BuildDrafter, DRAFTERS, is_plain};
-use crate::method::length::{BuildLength, LENGTHS, LengthParams};
+use crate::method::length::{BuildLength, LENGTHS, needs_estimates};
 use crate::method::verify::{BuildVerifier, VERIFIERS};
 
 /// Settings by key.
@@ -208,8 +208,7 @@ impl Combination {
 
     /// Whether its length policy needs a draft model that estimates acceptance.
     pub(super) fn needs_estimates(&self) -> bool {
-        let params = LengthParams { num_speculative_tokens: 1, params: &self.length.params() };
-        (self.length.entry.build)(&params).is_ok_and(|length| length.needs_estimates())
+        needs_estimates(self.length.entry)
     }
 
     /// Whether its length policy makes decisions.

@@ -267,6 +267,10 @@ fn the_state_key_covers_what_a_policy_has_learned() {
             policy.state_key()
         });
         assert_eq!(keys[0], keys[1]);
-        assert_eq!(keys[0] == keys[2], ["fixed", "entropy", "by_batch"].contains(&name), "{name}");
+        assert_eq!(
+            keys[0] == keys[2],
+            ["fixed", "confidence_head", "entropy", "by_batch"].contains(&name),
+            "{name}"
+        );
     }
 }

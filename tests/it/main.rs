@@ -355,6 +355,7 @@ mod rows_traces;
 mod run_folder;
 #[cfg(feature = "harness")]
 mod run_support;
+mod schedulers;
 #[cfg(feature = "serve")]
 mod serve;
 #[cfg(feature = "serve")]

@@ -213,8 +213,8 @@ impl NativeBlock {
     }
 }
 
-/// Passes of at most [`CHUNK`] rows over sequences with so many context tokens to compute, each with
-/// its block or without.
+/// Passes of at most [`CHUNK`] rows over sequences. Of each are given the number of its context
+/// tokens to compute, and whether its block is wanted.
 fn pieces(needed: &[(usize, bool)], block_rows: usize) -> Vec<Vec<Piece>> {
     let mut passes = vec![Vec::new()];
     let mut left = CHUNK;

@@ -4,6 +4,7 @@ use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::checks::{check_estimates, check_prompt};
 use super::steps::{Evaluated, Outcome, Proposal};
 use super::stop::{StopReason, StopRules, room_for};
 use super::text::TextStream;
@@ -17,9 +18,7 @@ use crate::core::tree::{Draft, Row};
 use crate::method::draft::{Drafter, Drafting, PassDesk, Round};
 use crate::method::length::{BatchView, DraftLength, SequencePast};
 use crate::method::verify::Verifier;
-use crate::model::{
-    Codec, Evaluation, LanguageModel, ModelInfo, Session, Want, Work, evaluate_one,
-};
+use crate::model::{Codec, Evaluation, LanguageModel, Session, Want, Work, evaluate_one};
 
 /// The error message for logits that are NaN or infinite begins with this.
 pub(crate) const NO_DISTRIBUTION: &str = "the target's logits do not define a distribution";
@@ -54,43 +53,6 @@ pub struct Generation<'a> {
     shown: usize,
 }
 
-/// Checks that a model can continue a prompt.
-///
-/// # Errors
-/// If the prompt is empty, contains an unknown token or fills the context.
-pub(crate) fn check_prompt(model: &ModelInfo, prompt: &[Token]) -> Result<(), Error> {
-    if prompt.is_empty() {
-        return Err(Error::input("the prompt is empty: give at least one token"));
-    }
-    if let Some(token) = prompt.iter().find(|&&t| t as usize >= model.vocab) {
-        return Err(Error::input(format!(
-            "the prompt contains token {token}, but {} has tokens 0 to {}",
-            model.name,
-            model.vocab - 1
-        )));
-    }
-    if prompt.len() >= model.context_length {
-        return Err(Error::input(format!(
-            "the prompt has {} tokens, but {} has room for {} including the completion",
-            prompt.len(),
-            model.name,
-            model.context_length
-        )));
-    }
-    Ok(())
-}
-
-/// Checks that the drafter estimates acceptance if the draft length depends on it.
-fn check_estimates(method: &mut Method<'_>) -> Result<(), Error> {
-    if !method.length.needs_estimates() || method.drafter.estimates() {
-        return Ok(());
-    }
-    Err(Error::setting(
-        "draft_length = confidence_head needs a draft with a confidence head, such as DSpark's, and a \
-         drafter that reads it",
-    ))
-}
-
 impl<'a> Generation<'a> {
     /// A generation that continues `prompt`.
     ///
@@ -106,7 +68,7 @@ impl<'a> Generation<'a> {
     ) -> Result<Self, Error> {
         let info = target.info();
         check_prompt(info, prompt)?;
-        check_estimates(&mut method)?;
+        check_estimates(&mut *method.drafter, &*method.length)?;
         let mut session = target.session()?;
         let tokens = room_for(prompt.len(), stop.max_tokens);
         session.expect(tokens)?;

@@ -5,6 +5,7 @@
 //! generation. Plain autoregressive decoding is the same loop with the drafter `none`.
 
 mod certified;
+mod checks;
 mod choice;
 mod generation;
 mod method;
@@ -17,9 +18,10 @@ mod text;
 #[cfg(feature = "harness")]
 pub use certified::certified;
 pub use certified::{CertificateVerdict, Certified};
+pub(crate) use checks::check_prompt;
 pub use choice::{Answered, CompletionChoice, LogProb, votes};
+pub(crate) use generation::NO_DISTRIBUTION;
 pub use generation::{Generation, Method};
-pub(crate) use generation::{NO_DISTRIBUTION, check_prompt};
 pub use method::{MethodSpec, NUM_SPECULATIVE_TOKENS, all_params, class_of, find_param, readers};
 pub use rounds::{Sequence, generate_together, one_round_together};
 pub use steps::{Evaluated, Outcome, Proposal};

@@ -31,6 +31,11 @@ pub fn is_plain(drafter: &str) -> bool {
 pub struct NoDraft;
 
 impl<'a> Drafter<'a> for NoDraft {
+    /// It drafts nothing, so no length depends on estimates.
+    fn estimates(&mut self) -> bool {
+        true
+    }
+
     fn propose<'f>(&'f mut self, round: &'f mut Round<'a, '_>) -> Pausing<'f> {
         Box::pin(async move { Ok(Draft::empty(round.vocab)) })
     }

@@ -122,6 +122,12 @@ const INSTANT: f64 = 1e-9;
 /// A function that builds a policy, or reports what is wrong with its settings.
 pub type BuildLength = fn(&LengthParams<'_>) -> Result<Box<dyn DraftLength>, Error>;
 
+/// Whether a policy needs a drafter that estimates acceptance.
+pub(crate) fn needs_estimates(policy: &Entry<BuildLength>) -> bool {
+    let params = LengthParams { num_speculative_tokens: 1, params: &Params::default() };
+    (policy.build)(&params).is_ok_and(|length| length.needs_estimates())
+}
+
 /// All draft length policies.
 pub const LENGTHS: &[Entry<BuildLength>] = &[
     fixed::ENTRY,

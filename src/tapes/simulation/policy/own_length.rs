@@ -13,12 +13,16 @@ use crate::core::registry::Entry;
 use crate::core::round::{RoundEvent, RoundTimes, Verdict};
 use crate::core::tree::{Draft, TokenBelief};
 use crate::method::length::{
-    BatchView, BuildLength, DraftLength, LENGTHS, LengthParams, SequencePast,
+    BatchView, BuildLength, DraftLength, LENGTHS, LengthParams, SequencePast, needs_estimates,
 };
 
-/// All policies except the one that servers call `fixed`, too.
+/// All policies except the one that servers call `fixed`, too, and those that need estimates of
+/// acceptance, which no tape has.
 pub(super) fn entries() -> impl Iterator<Item = PolicyEntry> {
-    LENGTHS.iter().filter(|entry| entry.name != super::fixed::ENTRY.name).map(entry)
+    let own = |entry: &&Entry<BuildLength>| {
+        entry.name != super::fixed::ENTRY.name && !needs_estimates(entry)
+    };
+    LENGTHS.iter().filter(own).map(entry)
 }
 
 fn entry(length: &'static Entry<BuildLength>) -> PolicyEntry {
