@@ -1,6 +1,8 @@
 //! The architectures whose GGUF files are read, one row each.
 
+use super::head::HeadLayout;
 use super::metadata::Metadata;
+use super::{dflash, eagle3};
 use crate::core::error::Error;
 
 /// The key that names the architecture.
@@ -29,8 +31,8 @@ pub(super) struct Architecture {
     pub(super) windows: Windows,
     /// What only some architectures have.
     pub(super) extras: Extras,
-    /// Whether it is a head, which drafts from hidden states of a target.
-    pub(super) head: bool,
+    /// What only heads have, which draft from hidden states of a target.
+    pub(super) head: Option<&'static HeadLayout>,
 }
 
 /// A tensor of every layer.
@@ -50,10 +52,10 @@ pub(super) enum Windows {
     /// All, if the file has a window; the model then has another `model_type`, if one is
     /// given.
     All(Option<&'static str>),
-    /// All but every n-th.
+    /// Those that a list names, or all but every n-th.
     AllBut {
-        /// This n, unless the file has another.
-        every: usize,
+        /// This n, unless the file has another; without it the file must have a list or an n.
+        every: Option<usize>,
         /// The window, unless the file has another.
         default: Option<usize>,
     },
@@ -123,6 +125,8 @@ const NORMS_AROUND: &[LayerPart] = &[
 
 /// The norm of the state next to the embedding, whose norm is that of a layer's input.
 const STATE_NORM: &[LayerPart] = &[part("attn_norm_2", "hidden_norm")];
+/// The sinks of attention, which a file may have.
+const SINKS: &[LayerPart] = &[part("attn_sinks", "self_attn.attention_sink_bias")];
 
 const SILU: (&str, &str) = ("hidden_act", "silu");
 const GELU: (&str, &str) = ("hidden_activation", "gelu_pytorch_tanh");
@@ -148,7 +152,7 @@ const PLAIN: Architecture = Architecture {
     activation: SILU,
     windows: Windows::No,
     extras: NOTHING,
-    head: false,
+    head: None,
 };
 
 /// The architectures.
@@ -184,7 +188,7 @@ const ARCHITECTURES: &[Architecture] = &[
         parts: &[QKV, OUTPUT, MLP, NORMS_AROUND],
         norms_are_complete: true,
         activation: GELU,
-        windows: Windows::AllBut { every: 2, default: Some(4096) },
+        windows: Windows::AllBut { every: Some(2), default: Some(4096) },
         extras: Extras {
             attention_cap: true,
             final_cap: true,
@@ -199,7 +203,7 @@ const ARCHITECTURES: &[Architecture] = &[
         parts: &[QKV, HEAD_NORMS, OUTPUT, MLP, NORMS_AROUND],
         norms_are_complete: true,
         activation: GELU,
-        windows: Windows::AllBut { every: 6, default: None },
+        windows: Windows::AllBut { every: Some(6), default: None },
         extras: Extras {
             final_cap: true,
             scale_by_width: Some(62),
@@ -235,7 +239,15 @@ const ARCHITECTURES: &[Architecture] = &[
         model_type: "llama",
         parts: &[QKV, OUTPUT, MLP, NORMS_BEFORE, STATE_NORM],
         neighbours: true,
-        head: true,
+        head: Some(&eagle3::LAYOUT),
+        ..PLAIN
+    },
+    Architecture {
+        name: "dflash",
+        model_type: "qwen3",
+        parts: &[QKV, HEAD_NORMS, OUTPUT, MLP, NORMS_BEFORE, SINKS],
+        windows: Windows::AllBut { every: None, default: None },
+        head: Some(&dflash::LAYOUT),
         ..PLAIN
     },
 ];

@@ -57,8 +57,9 @@ impl GgufCheckpoint {
 
     /// The keys that matter of the `config.json` that transformers would write.
     ///
-    /// One value is not of transformers: `rope_parameters` may have the `rope_type`
-    /// `factors`, with a list `factors` of the divisors of all frequencies.
+    /// Two of them are not of transformers: `rope_parameters` may have the `rope_type` `factors`,
+    /// with a list `factors` of the divisors of all frequencies; and `sliding_window_past` says of
+    /// a block drafter that windows leave out no later row of the block.
     #[must_use]
     pub fn config(&self) -> &Map<String, Value> {
         &self.config
@@ -73,7 +74,7 @@ impl GgufCheckpoint {
     /// Whether it is a head, which drafts from hidden states of a target.
     #[must_use]
     pub fn is_head(&self) -> bool {
-        self.architecture.head
+        self.architecture.head.is_some()
     }
 
     /// Whether there is a tensor of this name.
@@ -193,7 +194,9 @@ impl GgufCheckpoint {
 /// Whether a file has the architecture of a head; a damaged one has none.
 pub(in crate::checkpoint) fn is_head(file: &Path) -> bool {
     let architecture = |file: GgufFile| Architecture::of(file.metadata());
-    GgufFile::open(file).and_then(architecture).is_ok_and(|architecture| architecture.head)
+    GgufFile::open(file)
+        .and_then(architecture)
+        .is_ok_and(|architecture| architecture.head.is_some())
 }
 
 impl Tensors for GgufCheckpoint {

@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::head::add_head;
 use super::keys::Keys;
 use super::rope::rope_parameters;
 use super::sizes::Sizes;
@@ -34,8 +33,8 @@ pub(super) fn config(keys: Keys<'_>, sizes: &Sizes) -> Result<Map<String, Value>
     let mut config = pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     add_windows(&mut config, keys, sizes.layers)?;
     add_extras(&mut config, keys, sizes)?;
-    if keys.architecture.head {
-        add_head(&mut config, keys, sizes)?;
+    if let Some(head) = keys.architecture.head {
+        (head.add_keys)(&mut config, keys, sizes)?;
     }
     Ok(config)
 }

@@ -8,6 +8,8 @@ mod architecture;
 mod checkpoint;
 mod config;
 mod cursor;
+mod dflash;
+mod eagle3;
 mod file;
 mod head;
 mod header;

@@ -7,9 +7,11 @@ use super::file::GgufFile;
 
 /// What the names of a model have in front in a Hugging Face checkpoint, and those of a head lack.
 const MODEL: &str = "model.";
-/// Tensors that are not part of a layer: their names in a GGUF file and, without [`MODEL`], in a
+/// A tensor that is not part of a layer: its name in a GGUF file and, without [`MODEL`], in a
 /// Hugging Face checkpoint, where some are part of the configuration.
-const GLOBAL: &[(&str, Option<&str>)] = &[
+pub(super) type Global = (&'static str, Option<&'static str>);
+/// Those of all models.
+const GLOBAL: &[Global] = &[
     ("token_embd.weight", Some("embed_tokens.weight")),
     ("output_norm.weight", Some("norm.weight")),
     ("output.weight", Some("lm_head.weight")),
@@ -17,16 +19,6 @@ const GLOBAL: &[(&str, Option<&str>)] = &[
     ("rope_factors_long.weight", None),
     ("rope_factors_short.weight", None),
 ];
-/// Those of heads alone.
-const OF_HEADS: &[(&str, Option<&str>)] = &[
-    (FC, Some("fc.weight")),
-    ("enc.output_norm.weight", Some("input_norm.weight")),
-    (D2T, Some("d2t")),
-];
-/// Fuses the hidden states that a head reads.
-pub(super) const FC: &str = "fc.weight";
-/// The target's token of each of a head's.
-pub(super) const D2T: &str = "d2t";
 /// The tensors around a layer of multi-token prediction, after its number. They keep their names.
 const AROUND: [&str; 6] = [
     "nextn.eh_proj.weight",
@@ -89,7 +81,8 @@ pub(super) fn rows_of(
         return Some(whole(tensor));
     }
     let (layer, within) = name.strip_prefix("layers.")?.split_once('.')?;
-    let (part, end) = split_end(within)?;
+    // The name of sinks has no end there.
+    let (part, end) = split_end(within).unwrap_or((within, "weight"));
     let part = architecture.layer().find(|known| known.hf == part)?;
     let own = format!("blk.{layer}.{}.{end}", part.gguf);
     let place = SEPARATE.iter().position(|separate| *separate == part.gguf);
@@ -106,10 +99,8 @@ pub(super) fn rows_of(
 }
 
 /// The tensors of an architecture that are not part of a layer.
-fn globals(
-    architecture: &Architecture,
-) -> impl Iterator<Item = &'static (&'static str, Option<&'static str>)> {
-    GLOBAL.iter().chain(if architecture.head { OF_HEADS } else { &[] })
+fn globals(architecture: &Architecture) -> impl Iterator<Item = &'static Global> {
+    GLOBAL.iter().chain(architecture.head.map_or(&[][..], |head| head.tensors))
 }
 
 /// Whether files of this architecture, with `layers` layers and `predicting` layers of multi-token

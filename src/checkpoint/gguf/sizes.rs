@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::head::FC;
 use super::keys::Keys;
-use super::names::{FC, Heads, TOGETHER, layer_of, may_have};
+use super::names::{Heads, TOGETHER, layer_of, may_have};
 use crate::core::error::Error;
 
 /// The key of the list of tokens.
@@ -57,7 +58,7 @@ impl Sizes {
     }
 
     fn check_table(self, keys: Keys<'_>) -> Result<(), Error> {
-        if keys.architecture.head {
+        if keys.architecture.head.is_some() {
             return same(keys, "embedding_length", self.hidden, FC, shape(keys, FC)?[0]);
         }
         let width = shape(keys, EMBEDDING)?[1];
@@ -115,11 +116,17 @@ impl Sizes {
 
 /// Refuses models whose computation has more than the metadata that are read.
 fn check_supported(keys: Keys<'_>) -> Result<(), Error> {
-    if let Some(experts) = keys.nonzero("expert_count")? {
-        let what = format!("is {experts}, but mixtures of experts are not supported");
-        return Err(keys.fault("expert_count", &what));
+    for (key, what) in [
+        ("expert_count", "mixtures of experts"),
+        ("conv_kernel_size", "convolutions of DFlash2"),
+        ("selector_rank", "selectors of DFlash2"),
+    ] {
+        if let Some(number) = keys.nonzero(key)? {
+            return Err(keys.fault(key, &format!("is {number}, but {what} are not supported")));
+        }
     }
-    if keys.metadata().truth(&keys.key("attention.causal"))? == Some(false) {
+    let looks_ahead = keys.architecture.head.is_some_and(|head| head.looks_ahead);
+    if !looks_ahead && keys.metadata().truth(&keys.key("attention.causal"))? == Some(false) {
         return Err(keys.fault("attention.causal", "is false: only decoders are supported"));
     }
     Ok(())
@@ -143,8 +150,11 @@ fn predicting(keys: Keys<'_>, blocks: usize) -> Result<usize, Error> {
 
 /// See [`Sizes::vocab`].
 fn vocab(keys: Keys<'_>) -> Result<usize, Error> {
-    if keys.architecture.head && keys.file.tensor(EMBEDDING).is_none() {
-        return keys.size("vocab_size");
+    if keys.architecture.head.is_some() && keys.file.tensor(EMBEDDING).is_none() {
+        let tokens = keys.metadata().texts(TOKENS)?.map(<[String]>::len);
+        let vocab = keys.optional_size("vocab_size")?.or(tokens);
+        return vocab
+            .ok_or_else(|| keys.fault("vocab_size", &format!("is missing, and so is {TOKENS}")));
     }
     Ok(shape(keys, EMBEDDING)?[0])
 }
@@ -175,7 +185,7 @@ fn heads(keys: Keys<'_>, hidden: usize) -> Result<Heads, Error> {
 }
 
 /// The shape of a matrix.
-fn shape(keys: Keys<'_>, tensor: &str) -> Result<[usize; 2], Error> {
+pub(super) fn shape(keys: Keys<'_>, tensor: &str) -> Result<[usize; 2], Error> {
     let shape = keys.file.tensor(tensor).ok_or_else(|| keys.file.missing(tensor))?.shape();
     shape.try_into().map_err(|_| {
         let what = format!("tensor {tensor} has shape {shape:?}, but must be a matrix");

@@ -50,9 +50,11 @@ pub(super) fn add_windows(
 }
 
 /// Whether each layer has a window: all but every n-th, or as a list says.
-fn pattern(keys: Keys<'_>, layers: usize, every: usize) -> Result<Vec<bool>, Error> {
+fn pattern(keys: Keys<'_>, layers: usize, every: Option<usize>) -> Result<Vec<bool>, Error> {
     let Some(MetadataValue::List(list)) = keys.metadata().get(&keys.key(PATTERN)) else {
-        let every = keys.nonzero(PATTERN)?.unwrap_or(every);
+        let every = keys.nonzero(PATTERN)?.or(every);
+        let missing = || keys.fault(PATTERN, &format!("is missing, but {WINDOW} is there"));
+        let every = every.ok_or_else(missing)?;
         return Ok((1..=layers).map(|layer| layer % every != 0).collect());
     };
     let truth = |value| match value {

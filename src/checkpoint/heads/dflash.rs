@@ -1,5 +1,5 @@
 //! DFlash (Chen et al. 2026, arXiv 2602.06036) and DSpark, as z-lab, DeepSpec, SpecForge,
-//! speculators and transformers write them.
+//! speculators, transformers and the converter of llama.cpp write them.
 
 use super::block_keys::BlockKeys;
 use super::files::HeadFiles;
@@ -81,9 +81,9 @@ fn shape(files: &HeadFiles<'_>) -> Result<Vec<HeadShape>, Error> {
 /// What rows see, layer by layer. The windows of `decoder` move there.
 ///
 /// Programs agree on layers without windows, but for causality. In layers with a window of w, a row
-/// sees the w positions up to its own and nothing after it (z-lab, vLLM, SGLang), w positions on
-/// both sides (transformers), or w tokens before the block and the block up to its own row, or all
-/// of it (speculators).
+/// sees the w positions up to its own and nothing after it (z-lab, vLLM, SGLang), or all of the
+/// block after it (llama.cpp), w positions on both sides (transformers), or w tokens before the
+/// block and the block up to its own row, or all of it (speculators).
 fn sights(
     files: &HeadFiles<'_>,
     keys: &BlockKeys<'_>,
@@ -103,10 +103,12 @@ fn sights(
     let windows = decoder.layers.iter_mut().map(|layer| layer.window.take()).collect::<Vec<_>>();
     let windows = forced.map_or(windows, |forced| forced.by_layer);
     let causal = files.settings.causal.map_or_else(|| keys.causal(), |set| Ok(Some(set)))?;
+    let past = keys.flag("sliding_window_past")?.unwrap_or(false);
     let sight = |window: Option<usize>| {
         let (behind, ahead) = match window {
             None => (Behind::All, Ahead::All),
             Some(w) if encoder => (Behind::Row(w + 1), Ahead::Rows(w)),
+            Some(w) if past => (Behind::Row(w), Ahead::All),
             Some(w) if keys.speculators => (Behind::Block(w), Ahead::All),
             Some(w) => (Behind::Row(w), Ahead::Rows(w - 1)),
         };

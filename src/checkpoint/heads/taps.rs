@@ -65,7 +65,7 @@ pub(super) fn of_block(files: &HeadFiles<'_>, keys: &BlockKeys<'_>) -> Result<Fe
         taps.collect::<Option<Vec<_>>>().filter(|taps| !taps.is_empty()).ok_or_else(|| {
             files.keys.fault(format!(
                 "the head reads the target's states after {written:?} layers (target_layer_ids, \
-             aux_hidden_state_layer_ids), but must read some after 0 to {layers}"
+             aux_hidden_state_layer_ids; in GGUF files target_layers), but must read some after 0 to {layers}"
             ))
         })?;
     Ok(Features { width: taps.len() * files.hidden.width, taps, ..Features::default() })

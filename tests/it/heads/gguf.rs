@@ -8,14 +8,14 @@ use specdec::checkpoint::pair::Pair;
 use specdec::engine::{Dtype, Settings, Source};
 use specdec::model::Role;
 
-use super::gguf_files::{eagle3, mtp, whole};
-use super::parity::{CLOSE, Expected, expected, folder, largest, text};
+use super::gguf_files::{dflash, eagle3, mtp, whole, with_tables};
+use super::parity::{CLOSE, Expected, Round, expected, folder, largest, text};
 use crate::damage_support::{damage, files};
 use crate::fixtures::seeded;
 use crate::gguf_support::{Encoded, Folder, Gguf, Tensor, plain};
 
 /// The smallest effect of a wrong reading on a logit, by the page of the fixtures.
-const WRONG: f64 = 0.01;
+pub(super) const WRONG: f64 = 0.01;
 
 fn target() -> PathBuf {
     folder("llama")
@@ -23,12 +23,16 @@ fn target() -> PathBuf {
 
 /// The largest difference from the expected logits of a case.
 fn difference(case: &str, file: &Gguf, dtype: Option<Dtype>) -> f64 {
+    apart(case, &expected(case).rounds, file, Settings { dtype, ..Settings::default() })
+}
+
+/// The largest difference from logits that a case expects.
+pub(super) fn apart(case: &str, rounds: &[Round], file: &Gguf, settings: Settings) -> f64 {
     let files = Folder::new();
     let path = files.write("head.gguf", &file.bytes());
-    let settings = Settings { dtype, ..Settings::default() };
-    let Expected { target, ids, rounds, .. } = expected(case);
+    let Expected { target, ids, .. } = expected(case);
     let head = Source::from(text(&path)).with(settings);
-    largest(&head, &folder(&target), ids.as_deref(), &rounds)
+    largest(&head, &folder(&target), ids.as_deref(), rounds)
 }
 
 #[test]
@@ -104,17 +108,26 @@ fn q8_0(weights: &[f32]) -> Vec<u8> {
 
 #[test]
 fn blocks_stay_blocks() {
-    let case = "eagle3_safeailab";
-    let [(blocks, packed), (weights, _)] =
-        [false, true].map(|as_weights| in_blocks(eagle3(case, true), as_weights));
-    // All but the down projection, whose rows are shorter than a block.
-    assert_eq!(packed, 8);
-    let [stored, whole] = [None, Some(Dtype::F32)].map(|dtype| difference(case, &blocks, dtype));
-    // With f32, the blocks are their weights.
-    assert_eq!(whole, difference(case, &weights, None));
-    // Eight bits round each weight by up to 1/254 of the largest of its 32, and with `stored` also
-    // what it is multiplied by: 0.10 and 0.11 here, of logits up to 12.
-    assert!(whole > CLOSE && stored != whole && whole.max(stored) < 0.2, "{stored} {whole}");
+    let drafter = dflash("dspark_speculators", false);
+    let head = tensor(&drafter, "output.weight", "output.weight");
+    let drafter = with_tables(drafter, "llama", None).with_tensor(head);
+    // All but projections whose rows are no whole blocks: down, and of the drafter also those of
+    // attention and of estimates, and the Markov bias.
+    for (case, file, number) in [
+        ("eagle3_safeailab", eagle3("eagle3_safeailab", true), 8),
+        ("dspark_speculators", drafter, 13),
+    ] {
+        let [(blocks, packed), (weights, _)] =
+            [false, true].map(|as_weights| in_blocks(file.clone(), as_weights));
+        assert_eq!(packed, number, "{case}");
+        let [stored, whole] =
+            [None, Some(Dtype::F32)].map(|dtype| difference(case, &blocks, dtype));
+        // With f32, the blocks are their weights.
+        assert_eq!(whole, difference(case, &weights, None));
+        // Eight bits round each weight by up to 1/254 of the largest of its 32, and with `stored`
+        // also what it is multiplied by: up to 0.11 here, of logits up to 12.
+        assert!(whole > CLOSE && stored != whole && whole.max(stored) < 0.2, "{stored} {whole}");
+    }
 }
 
 /// The largest difference from the expected logits of a case in its target's file.
@@ -133,7 +146,7 @@ fn mtp_layers_compute_what_their_references_do() {
     }
 }
 
-fn tensor(file: &Gguf, name: &str, new_name: &str) -> Tensor {
+pub(super) fn tensor(file: &Gguf, name: &str, new_name: &str) -> Tensor {
     let tensor = file.tensors.iter().find(|tensor| tensor.name == name).unwrap();
     Tensor { name: new_name.to_owned(), ..tensor.clone() }
 }
@@ -160,7 +173,7 @@ fn an_mtp_layer_has_tables_of_its_own_if_they_are_there() {
 }
 
 /// The sentence with which a head is refused.
-fn refusal(head: &str, target: &Path) -> String {
+pub(super) fn refusal(head: &str, target: &Path) -> String {
     let pair = Pair::load(text(target)).unwrap();
     let sentence = pair.with_draft(head).unwrap_err().to_string();
     assert!(!sentence.contains('\n') && sentence.contains(".gguf: "), "{sentence}");
@@ -199,7 +212,7 @@ fn the_target_runs_without_its_mtp_layer() {
 }
 
 /// A list without entries.
-fn nothing() -> Encoded {
+pub(super) fn nothing() -> Encoded {
     Encoded { kind: 9, bytes: [&4u32.to_le_bytes()[..], &0u64.to_le_bytes()].concat() }
 }
 
@@ -314,18 +327,20 @@ fn a_head_is_no_target_and_only_known_models_have_mtp_layers() {
 /// Damaged heads are refused in one sentence or read. Most of the damage hits the header.
 #[test]
 fn damaged_heads_are_refused_or_read() {
-    let (file, mut rng) = (eagle3("eagle3_plain", true).bytes(), seeded(43));
+    let mut rng = seeded(43);
     let folder = Folder::new();
-    let (mut refused, number) = (0, files(500));
-    for _ in 0..number {
-        let path = folder.write("head.gguf", &damage(&file, 2_500, &mut rng));
-        let settings = Settings { threads: Some(1), ..Settings::default() };
-        let pair = Pair::load(Source::from(text(&target())).with(settings)).unwrap();
-        if let Err(error) = pair.with_draft(text(&path)) {
-            let sentence = error.to_string();
-            assert!(!sentence.contains('\n') && sentence.contains("head.gguf"), "{sentence}");
-            refused += 1;
+    for file in [eagle3("eagle3_plain", true), dflash("dspark_speculators", false)] {
+        let (file, mut refused, number) = (file.bytes(), 0, files(500));
+        for _ in 0..number {
+            let path = folder.write("head.gguf", &damage(&file, 2_500, &mut rng));
+            let settings = Settings { threads: Some(1), ..Settings::default() };
+            let pair = Pair::load(Source::from(text(&target())).with(settings)).unwrap();
+            if let Err(error) = pair.with_draft(text(&path)) {
+                let sentence = error.to_string();
+                assert!(!sentence.contains('\n') && sentence.contains("head.gguf"), "{sentence}");
+                refused += 1;
+            }
         }
+        assert!(refused > number / 2 && refused < number, "{refused} refused");
     }
-    assert!(refused > number / 2 && refused < number, "{refused} refused");
 }

@@ -10,7 +10,7 @@ use crate::gguf_models::{side_by_side, with_vocabulary};
 use crate::gguf_support::{Gguf, Tensor, plain};
 
 /// What follows the number of a layer, in a Hugging Face checkpoint and in a GGUF file.
-const WITHIN: [(&str, &str); 22] = [
+const WITHIN: [(&str, &str); 23] = [
     ("input_layernorm", "attn_norm"),
     ("hidden_norm", "attn_norm_2"),
     ("post_attention_layernorm", "ffn_norm"),
@@ -20,6 +20,7 @@ const WITHIN: [(&str, &str); 22] = [
     ("self_attn.o_proj", "attn_output"),
     ("self_attn.q_norm", "attn_q_norm"),
     ("self_attn.k_norm", "attn_k_norm"),
+    ("self_attn.attention_sink_bias", "attn_sinks"),
     ("mlp.gate_proj", "ffn_gate"),
     ("mlp.up_proj", "ffn_up"),
     ("mlp.down_proj", "ffn_down"),
@@ -35,14 +36,24 @@ const WITHIN: [(&str, &str); 22] = [
     ("mtp.norm", "nextn.shared_head_norm"),
 ];
 /// The names of all other tensors.
-const OUTSIDE: [(&str, &str); 6] = [
+const OUTSIDE: [(&str, &str); 12] = [
     ("embed_tokens", "token_embd"),
     ("norm", "output_norm"),
     ("lm_head", "output"),
     ("fc", "fc"),
     ("input_norm", "enc.output_norm"),
+    ("hidden_norm", "enc.output_norm"),
+    ("encoder.fc", "fc"),
+    ("encoder.output_norm_enc", "enc.output_norm"),
+    ("markov_head.markov_w1", "markov_w1"),
+    ("markov_head.markov_w2", "markov_w2"),
+    ("confidence_head.proj", "conf_proj"),
     ("d2t", "d2t"),
 ];
+/// The embedding of a mask, which GGUF files have in the table of embeddings.
+const MASK: &str = "mask_embedding";
+/// Number of the targets' tokens.
+const VOCAB: usize = 96;
 /// The number of the type of whole numbers of 64 bits.
 pub(super) const I64: u32 = 27;
 
@@ -70,11 +81,26 @@ pub(super) fn whole(name: &str, numbers: &[i64]) -> Tensor {
     Tensor { name: name.to_owned(), shape, kind: I64, bytes, offset: None }
 }
 
+/// The configuration of a case.
+fn whole_config(case: &str) -> Value {
+    let text = fs::read_to_string(folder(case).join("config.json")).unwrap();
+    serde_json::from_str::<Value>(&text).unwrap()
+}
+
 /// The configuration of a case's layers.
 fn config(case: &str) -> Value {
-    let text = fs::read_to_string(folder(case).join("config.json")).unwrap();
-    let config = serde_json::from_str::<Value>(&text).unwrap();
+    let config = whole_config(case);
     config.get("transformer_layer_config").cloned().unwrap_or(config)
+}
+
+/// The tensors of a case: names, shapes and weights.
+fn tensors(case: &str) -> Vec<(String, Vec<usize>, Vec<f32>)> {
+    let bytes = fs::read(folder(case).join("model.safetensors")).unwrap();
+    let stored = SafeTensors::deserialize(&bytes).unwrap();
+    let floats = stored.iter().filter(|(_, tensor)| tensor.dtype() == Dtype::BF16);
+    let weight = |two: &[u8]| f32::from_bits(u32::from(u16::from_le_bytes([two[0], two[1]])) << 16);
+    let weights = |data: &[u8]| data.chunks_exact(2).map(weight).collect();
+    floats.map(|(name, t)| (name.to_owned(), t.shape().to_vec(), weights(t.data()))).collect()
 }
 
 /// The keys and tensors that all architectures have. `sides` says whether the rows of rotary pairs
@@ -96,37 +122,31 @@ fn file(case: &str, architecture: &str, sides: bool) -> Gguf {
         ("attention.key_length", width),
         ("attention.value_length", width),
         ("rope.dimension_count", width),
-        ("vocab_size", size("vocab_size").unwrap()),
+        ("vocab_size", size("vocab_size").unwrap_or(VOCAB)),
     ] {
         file = file.with(&format!("{architecture}.{key}"), size as u32);
     }
     let key = format!("{architecture}.attention.layer_norm_rms_epsilon");
     file = file.with(&key, config["rms_norm_eps"].as_f64().unwrap() as f32);
-    let bytes = fs::read(folder(case).join("model.safetensors")).unwrap();
-    for (name, tensor) in SafeTensors::deserialize(&bytes).unwrap().iter() {
-        if tensor.dtype() != Dtype::BF16 {
+    for (name, shape, mut weights) in tensors(case) {
+        if name == MASK {
             continue;
         }
-        let numbers = tensor.data().chunks_exact(2);
-        let mut weights = numbers
-            .map(|two| f32::from_bits(u32::from(u16::from_le_bytes([two[0], two[1]])) << 16))
-            .collect::<Vec<_>>();
         for (part, heads) in [(".q_proj.", heads), (".k_proj.", kv_heads)] {
             if sides && name.contains(part) {
-                weights = side_by_side(&weights, [heads, width, tensor.shape()[1]]);
+                weights = side_by_side(&weights, [heads, width, shape[1]]);
             }
         }
-        let name = name.strip_suffix(".weight").unwrap();
-        let name = renamed(name, layers.unwrap()) + ".weight";
-        file = file.with_tensor(plain(&name, tensor.shape(), &weights));
+        let end = if name.ends_with(".bias") { ".bias" } else { ".weight" };
+        let name = renamed(name.strip_suffix(end).unwrap_or(&name), layers.unwrap()) + end;
+        file = file.with_tensor(plain(&name, &shape, &weights));
     }
     file
 }
 
 /// A case of EAGLE-3. `sides` is true in files as they should be.
 pub(super) fn eagle3(case: &str, sides: bool) -> Gguf {
-    let text = fs::read_to_string(folder(case).join("config.json")).unwrap();
-    let own = serde_json::from_str::<Value>(&text).unwrap();
+    let own = whole_config(case);
     let flag = |key: &str| own[key].as_bool().unwrap_or(false);
     let expected = expected(case);
     let width = config(&expected.target)["hidden_size"].as_u64().unwrap();
@@ -137,10 +157,82 @@ pub(super) fn eagle3(case: &str, sides: bool) -> Gguf {
         .with("eagle3.norm_before_residual", flag("norm_before_residual"))
         .with("eagle3.norm_before_fc", flag("norm_before_fc"));
     if let Some(ids) = expected.ids {
-        let ids = ids.into_iter().map(i64::from).collect::<Vec<_>>();
-        file = file.with_tensor(whole("d2t", &ids));
+        file = file.with_tensor(d2t(&ids));
     }
     file
+}
+
+/// The target's tokens of a head's.
+fn d2t(ids: &[u32]) -> Tensor {
+    whole("d2t", &ids.iter().copied().map(i64::from).collect::<Vec<_>>())
+}
+
+/// A case of a block drafter. Like files of the converter, it has a list of tokens instead of their
+/// number. `sides` is false in files as they should be.
+pub(super) fn dflash(case: &str, sides: bool) -> Gguf {
+    let (own, layers, expected) = (whole_config(case), config(case), expected(case));
+    let key = |name: &str| own["dflash_config"].get(name).or(own.get(name));
+    let size = |name: &str| key(name).and_then(Value::as_u64).map(|size| size as u32);
+    let theta = layers.get("rope_theta").unwrap_or(&layers["rope_parameters"]["rope_theta"]);
+    let mut file = with_vocabulary(file(case, "dflash", sides), VOCAB)
+        .without("dflash.vocab_size")
+        .with("dflash.target_layers", serde_json::from_value::<Vec<u32>>(expected.taps).unwrap())
+        .with("dflash.block_size", size("block_size").unwrap())
+        .with("dflash.rope.freq_base", theta.as_f64().unwrap() as f32)
+        .with("tokenizer.ggml.mask_token_id", size("mask_token_id").unwrap());
+    for (name, in_file) in [
+        ("attention_value_scale", "attention.value_scale"),
+        ("input_embedding_scale", "embedding_scale"),
+        ("output_multiplier", "logit_scale"),
+        ("final_logit_softcapping", "final_logit_softcapping"),
+    ] {
+        if let Some(scale) = key(name) {
+            file = file.with(&format!("dflash.{in_file}"), scale.as_f64().unwrap() as f32);
+        }
+    }
+    for (name, in_file) in [
+        ("is_causal", "attention.causal"),
+        ("sample_from_anchor", "sample_from_anchor"),
+        ("enable_confidence_head", "has_confidence_head"),
+    ] {
+        if let Some(flag) = key(name) {
+            file = file.with(&format!("dflash.{in_file}"), flag.as_bool().unwrap());
+        }
+    }
+    let windowed = layers["layer_types"].as_array().map_or(vec![true; 2], |types| {
+        types.iter().map(|kind| kind == "sliding_attention").collect()
+    });
+    if windowed.contains(&true) {
+        let window =
+            size("swa_window_size").or(layers["sliding_window"].as_u64().map(|w| w as u32));
+        file = file
+            .with("dflash.attention.sliding_window", window.unwrap())
+            .with("dflash.attention.sliding_window_pattern", windowed);
+    }
+    if let Some(ids) = &expected.ids {
+        file = file.with_tensor(d2t(ids));
+    }
+    match tensors(case).into_iter().find(|(name, ..)| name == MASK) {
+        Some((.., mask)) => with_tables(file, &expected.target, Some((0, &mask))),
+        None => file,
+    }
+}
+
+/// A file with the tables of its target; the embedding may have another row in place of one.
+pub(super) fn with_tables(file: Gguf, target: &str, row: Option<(usize, &[f32])>) -> Gguf {
+    let all = tensors(target);
+    let named = |name: &str| all.iter().find(|tensor| tensor.0 == name);
+    let (_, shape, embedding) = named("model.embed_tokens.weight").unwrap();
+    let mut own = embedding.clone();
+    if let Some((at, row)) = row {
+        own[at * shape[1]..][..shape[1]].copy_from_slice(row);
+    }
+    let head = named("lm_head.weight").map_or(embedding, |(.., head)| head);
+    file.with_tensor(plain("token_embd.weight", shape, &own)).with_tensor(plain(
+        "output.weight",
+        shape,
+        head,
+    ))
 }
 
 /// A target with one MTP layer.

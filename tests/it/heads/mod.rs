@@ -5,6 +5,8 @@ mod blocks;
 #[cfg(feature = "engine")]
 mod gguf;
 #[cfg(feature = "engine")]
+mod gguf_dflash;
+#[cfg(feature = "engine")]
 mod gguf_files;
 mod history;
 #[cfg(feature = "harness")]

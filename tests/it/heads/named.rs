@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use specdec::checkpoint::pair::Pair;
 use specdec::model::LanguageModel;
 
+use super::gguf_files::dflash;
 use super::history::histories;
 use super::parity::{folder, text};
 use super::toys::drafted;
@@ -79,7 +80,9 @@ fn lab() -> tempfile::TempDir {
         entry("open", "eagle3_specforge", ""),
         entry("early", "mtp_speculators", "first_row = \"extra\""),
         entry("wrong", "eagle3_plain", "engine = \"candle\""),
+        "[block]\npath = \"block.gguf\"\n".to_owned(),
     ];
+    fs::write(dir.path().join("block.gguf"), dflash("dspark_vanilla", false).bytes()).unwrap();
     fs::write(dir.path().join("configs/models.toml"), models.concat()).unwrap();
     // Short ones, since the targets have 128 positions.
     let prompts =
@@ -107,6 +110,8 @@ fn models_lists_heads_with_the_targets_that_they_fit() {
     assert_eq!(of("open")["drafts_for"], json!(["big"]));
     assert_eq!(of("early")["family"], "mtp head");
     assert_eq!(of("early")["drafts_for"], json!(["other"]));
+    assert_eq!(of("block")["family"], "dflash head");
+    assert_eq!(of("block")["drafts_for"], json!(["other"]));
 }
 
 #[test]

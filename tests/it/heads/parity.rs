@@ -42,7 +42,7 @@ pub(super) struct Round {
 #[derive(Debug, Deserialize)]
 pub(super) struct Row {
     pub(super) drafted: Vec<Token>,
-    logits: Vec<f64>,
+    pub(super) logits: Vec<f64>,
     /// Of a drafter that estimates it: the acceptance of the next token.
     pub(super) confidence: Option<f64>,
 }
