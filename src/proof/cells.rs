@@ -162,7 +162,7 @@ pub(super) fn cells(methods: &[Combination], full: bool) -> Vec<ExactnessCell> {
     let others = methods.iter().filter(reads).copied().collect::<Vec<_>>();
     let estimates = |toy: &&ToyEntry| (toy.build)().drafts == ToyDrafts::Block;
     let (with, without): (Vec<_>, Vec<_>) = HEADS.iter().partition(estimates);
-    let [toys, other_vocabularies] = [TOYS, OTHER_VOCABULARIES].map(|toys| Vec::from_iter(toys));
+    let [toys, other_vocabularies] = [TOYS, OTHER_VOCABULARIES].map(Vec::from_iter);
     [
         on_toys(&methods, &toys, full),
         on_toys(&others, &other_vocabularies, full),

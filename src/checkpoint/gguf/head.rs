@@ -14,11 +14,14 @@ pub(super) const FC_NORM: &str = "enc.output_norm.weight";
 /// The target's token of each of a head's.
 pub(super) const D2T: &str = "d2t";
 
+/// Adds the keys of a head to a `config.json`.
+type AddKeys = fn(&mut Map<String, Value>, Keys<'_>, &Sizes) -> Result<(), Error>;
+
 /// What distinguishes the files of a head.
 #[derive(Debug)]
 pub(super) struct HeadLayout {
     /// Adds its keys to a `config.json`.
-    pub(super) add_keys: fn(&mut Map<String, Value>, Keys<'_>, &Sizes) -> Result<(), Error>,
+    pub(super) add_keys: AddKeys,
     /// Its tensors that are not part of a layer.
     pub(super) tensors: &'static [Global],
     /// Whether rows may see later ones.

@@ -205,7 +205,8 @@ impl NativeBlock {
             predictions.push(BlockPrediction { logits, confidence: self.bias.confidence(row) });
         }
         let added = self.bias.rows(rows);
-        for (prediction, bias) in predictions.iter_mut().zip(added.chunks_exact(self.bias.width()))
+        for (prediction, bias) in
+            predictions.iter_mut().zip(added.chunks_exact(self.bias.logits_per_row()))
         {
             self.head.add(bias, &mut prediction.logits);
         }

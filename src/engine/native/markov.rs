@@ -127,7 +127,7 @@ impl Bias {
     }
 
     /// Numbers in what [`Self::rows`] adds to a row.
-    pub(super) fn width(&self) -> usize {
+    pub(super) fn logits_per_row(&self) -> usize {
         self.vocab
     }
 
