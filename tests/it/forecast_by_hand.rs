@@ -9,8 +9,8 @@ use specdec::tapes::forecasting::{
     doubts, forecast_cells, nearer_drafts, tuned_drafts, verdict,
 };
 use specdec::tapes::tape::{
-    AcceptanceRule, DraftStart, MAX_SIBLINGS, SiblingKind, SiblingScores, TAPE_FORMAT, Tape,
-    TapeDrafter, TapeEnd, TapeHeader, TapeLine, TapeModel, TapeScore, TapeSequence,
+    AcceptanceRule, DraftPasses, DraftStart, MAX_SIBLINGS, SiblingKind, SiblingScores, TAPE_FORMAT,
+    Tape, TapeDrafter, TapeEnd, TapeHeader, TapeLine, TapeModel, TapeScore, TapeSequence,
 };
 
 use crate::fixtures::near;
@@ -153,7 +153,7 @@ fn a_row_of_a_forecast_has_the_numbers_of_a_hand_count() {
     }
     assert_eq!(found.len(), 2);
     let round = |tokens, passes| DraftedRound { tokens, passes };
-    let (tokens, rounds) = rejection(&cells, 2).totals(true);
+    let (tokens, rounds) = rejection(&cells, 2).totals(DraftPasses::Each);
     assert_eq!((tokens, rounds.len()), (7.0, 3));
     for ((found, count), (tokens, expected)) in
         rounds.into_iter().zip([(0, 1.75), (1, 2.2), (2, 1.0)])
@@ -162,7 +162,11 @@ fn a_row_of_a_forecast_has_the_numbers_of_a_hand_count() {
         assert_eq!(found, round(tokens, tokens));
         near(count, expected);
     }
-    assert!(rejection(&cells, 2).totals(false).1.iter().all(|(round, _)| round.passes == 0));
+    let at_once = rejection(&cells, 2).totals(DraftPasses::One).1;
+    assert!(at_once.iter().all(|(round, _)| round.passes == round.tokens.min(1)));
+    assert!(
+        rejection(&cells, 2).totals(DraftPasses::None).1.iter().all(|(round, _)| round.passes == 0)
+    );
 }
 
 /// Catches: tokens per round count an accepted token that ended the completion twice.
@@ -201,7 +205,7 @@ fn a_tree_takes_a_pass_for_each_level() {
     let cell = cells.iter().find(|cell| cell.config.tree.is_some()).unwrap();
     // Four nodes on two levels, then two nodes: passes of 5 and 3 rows.
     let round = |tokens, passes| (DraftedRound { tokens, passes }, 1.0);
-    assert_eq!(cell.totals(true), (3.0, vec![round(2, 1), round(4, 2)]));
+    assert_eq!(cell.totals(DraftPasses::Each), (3.0, vec![round(2, 1), round(4, 2)]));
     let drafted = (18.0 + 0.9 + 2.0) + (14.0 + 0.7 + 1.0);
     near(cell.speedup(0).unwrap().value().unwrap(), 3.0 * 10.5 / drafted);
     let row = ForecastRow::of(&tape, cell, (0, Some(settings[0])));

@@ -23,7 +23,7 @@ use specdec::tapes::simulation::{
     Arrivals, Outlook, PolicyParams, ServedRequest, ServedRun, Server, ServerLimits,
     SimulatedSequence, StepCosts, policies,
 };
-use specdec::tapes::tape::{LoggedRound, TapeLog};
+use specdec::tapes::tape::{DraftPasses, LoggedRound, TapeLog};
 
 const SEED: u64 = 11;
 const SLOTS: usize = 4;
@@ -212,13 +212,16 @@ impl<'e> OpenCompletion<'e> {
 fn simulated(logs: &[TapeLog], arrivals: Arrivals, k: usize) -> ServedRun {
     let sequences = logs.iter().map(SimulatedSequence::logged).collect::<Vec<_>>();
     let table = &costs();
-    let outlook = &Outlook::of(&sequences, true);
+    let outlook = &Outlook::of(&sequences, DraftPasses::Each);
     let params = PolicyParams { outlook, table, k, max_batch: SLOTS, settings: &Params::default() };
     let name = if k == 0 { "plain" } else { "fixed" };
     let entry = policies().find(|entry| entry.name == name).unwrap();
     let server = Server {
         sequences: &sequences,
-        costs: StepCosts { table, with_model: k > 0 },
+        costs: StepCosts {
+            table,
+            passes: if k > 0 { DraftPasses::Each } else { DraftPasses::None },
+        },
         limits: ServerLimits { max_batch: SLOTS, step_rows: None },
     };
     let mut run = server.serve(&mut *entry.build(&params).unwrap(), arrivals, sequences.len(), 5);

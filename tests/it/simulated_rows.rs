@@ -5,7 +5,7 @@ use specdec::tapes::simulation::{
     Arrivals, Outlook, PolicyParams, RequestRow, Served, ServedRun, Server, ServerLimits,
     SimulatedSequence, SimulationConfig, SimulationRow, StepCosts, policies,
 };
-use specdec::tapes::tape::AcceptanceRule;
+use specdec::tapes::tape::{AcceptanceRule, DraftPasses};
 
 use crate::fixtures::near;
 use crate::forecast_by_hand::same_row;
@@ -19,10 +19,10 @@ fn served(name: &str, arrivals: Arrivals, requests: usize) -> ServedRun {
     let both = [1.0, 0.0].map(sequence);
     let sequences = both.iter().map(|own| odds(own, AcceptanceRule::Token));
     let sequences = &sequences.collect::<Vec<SimulatedSequence<'_>>>()[..];
-    let outlook = &Outlook::of(sequences, true);
+    let outlook = &Outlook::of(sequences, DraftPasses::Each);
     let params = PolicyParams { outlook, table, k: 4, max_batch: 8, settings: &Params::default() };
     let mut policy = policies().find(|entry| entry.name == name).unwrap().build(&params).unwrap();
-    let costs = StepCosts { table, with_model: true };
+    let costs = StepCosts { table, passes: DraftPasses::Each };
     let limits = ServerLimits { max_batch: 8, step_rows: Some(2048) };
     Server { sequences, costs, limits }.serve(&mut *policy, arrivals, requests, 7)
 }

@@ -9,7 +9,7 @@ use specdec::tapes::simulation::{
     policies,
 };
 use specdec::tapes::tape::{
-    AcceptanceRule, LoggedRound, SequenceOdds, TapeLog, TapeScore, TapeSequence,
+    AcceptanceRule, DraftPasses, LoggedRound, SequenceOdds, TapeLog, TapeScore, TapeSequence,
 };
 
 use crate::tape_support::sequence_of;
@@ -65,9 +65,9 @@ fn served(
     arrivals: Arrivals,
     requests: usize,
 ) -> ServedRun {
-    let costs = StepCosts { table, with_model: true };
+    let costs = StepCosts { table, passes: DraftPasses::Each };
     let limits = ServerLimits { max_batch: 8, step_rows: Some(2048) };
-    let outlook = &Outlook::of(sequences, true);
+    let outlook = &Outlook::of(sequences, DraftPasses::Each);
     let mut policy = policy(
         name,
         &PolicyParams { outlook, table, k, max_batch: 8, settings: &Params::default() },
@@ -80,7 +80,7 @@ fn served(
 #[test]
 fn a_step_takes_its_passes() {
     let table = usual();
-    let costs = StepCosts { table: &table, with_model: true };
+    let costs = StepCosts { table: &table, passes: DraftPasses::Each };
     let work = |drafts| StepWork { drafts, context: 10, ..StepWork::default() };
     // Drafts of 3, 1 and 0 tokens: passes of the draft model over 2, 1 and 1 requests.
     let ms = costs.step(&work(&[3, 1, 0]));
@@ -91,8 +91,11 @@ fn a_step_takes_its_passes() {
     let (one, eight) = (1.0 + rows * 1.0, 2.0 + rows * 8.0);
     assert!((ms.target - one - (eight - one) * 2.0 / 7.0).abs() < 1e-12);
     assert_eq!(ms.outside, 0.0);
-    let plain = StepCosts { with_model: false, ..costs }.step(&work(&[3, 1, 0]));
+    let plain = StepCosts { passes: DraftPasses::None, ..costs }.step(&work(&[3, 1, 0]));
     assert_eq!((plain.draft, plain.target), (0.0, ms.target));
+    // A block: one pass over the two requests that draft.
+    let block = StepCosts { passes: DraftPasses::One, ..costs }.step(&work(&[3, 1, 0]));
+    assert!((block.draft - drafting(2)).abs() < 1e-12);
     // A prompt of 6 tokens alone: rows like others, and a quarter of the time for the draft model.
     let prompt = StepWork { prefills: 1, prefill_rows: 6, ..StepWork::default() };
     let ms = costs.step(&prompt);
@@ -103,7 +106,7 @@ fn a_step_takes_its_passes() {
         let what = "prefill".to_owned();
         known.add(CostRow { what, rows, context: 1, batch: 1, shared: 0, ms }).unwrap();
     }
-    let costs = StepCosts { table: &known, with_model: false };
+    let costs = StepCosts { table: &known, passes: DraftPasses::None };
     let both = costs.step(&StepWork { drafts: &[0], prefills: 1, prefill_rows: 5, context: 2 });
     assert!((both.target - 1.0 - 0.7).abs() < 1e-12, "{both:?}");
     assert_eq!(costs.step(&StepWork::default()).total(), 0.0);
@@ -197,10 +200,10 @@ fn rounds(requests: &[DecodingRequest], drafts: &[usize], accepted: &[usize]) ->
 #[test]
 fn policies_draft_more_where_drafts_survive_and_come_back() {
     let table = usual();
-    let costs = StepCosts { table: &table, with_model: false };
+    let costs = StepCosts { table: &table, passes: DraftPasses::None };
     let sequence = sequence(0.9);
     let sequences = [odds(&sequence, AcceptanceRule::Token)];
-    let (table, outlook) = (&table, &Outlook::of(&sequences, false));
+    let (table, outlook) = (&table, &Outlook::of(&sequences, DraftPasses::None));
     let params = PolicyParams { outlook, table, k: 8, max_batch: 8, settings: &Params::default() };
     let requests = [0, 1].map(|number| request(number, 8));
     for name in ["goodput", "budget"] {
@@ -234,9 +237,9 @@ fn policies_draft_more_where_drafts_survive_and_come_back() {
 fn a_large_batch_forgets_no_faster_than_a_small_one() {
     // A step costs the same at every batch, so drafts pay equally soon in both.
     let table = table(&[("", 1, 1, 1, 1.0), ("", 11, 1, 1, 2.0)]);
-    let costs = StepCosts { table: &table, with_model: false };
+    let costs = StepCosts { table: &table, passes: DraftPasses::None };
     let sequence = sequence(0.9);
-    let outlook = &Outlook::of(&[odds(&sequence, AcceptanceRule::Token)], false);
+    let outlook = &Outlook::of(&[odds(&sequence, AcceptanceRule::Token)], DraftPasses::None);
     let params =
         PolicyParams { outlook, table: &table, k: 8, max_batch: 8, settings: &Params::default() };
     for name in ["goodput", "budget"] {
@@ -275,10 +278,10 @@ fn policy_with_history(
 #[test]
 fn the_table_drafts_less_in_larger_batches() {
     let table = usual();
-    let costs = StepCosts { table: &table, with_model: true };
+    let costs = StepCosts { table: &table, passes: DraftPasses::Each };
     let sequence = sequence(0.7);
     let sequences = [odds(&sequence, AcceptanceRule::Token)];
-    let (table, outlook) = (&table, &Outlook::of(&sequences, true));
+    let (table, outlook) = (&table, &Outlook::of(&sequences, DraftPasses::Each));
     let params = PolicyParams { outlook, table, k: 8, max_batch: 8, settings: &Params::default() };
     let mut by_batch = policy("table", &params);
     let mut k = |batch: usize| {

@@ -9,8 +9,8 @@ use specdec::tapes::simulation::{
     DecodingRequest, Outlook, PolicyParams, ServerStep, StepCosts, StepWork, policies,
 };
 use specdec::tapes::tape::{
-    AcceptanceRule, SequenceOdds, TapeScore, TapeSequence, TargetReader, Teacher, forecast,
-    log_probs, score_sequence,
+    AcceptanceRule, DraftPasses, SequenceOdds, TapeScore, TapeSequence, TargetReader, Teacher,
+    forecast, log_probs, score_sequence,
 };
 
 use crate::tape_exact::{Case, MAX, ROUNDING};
@@ -22,11 +22,11 @@ fn drafted(case: &Case, request: DecodingRequest<'_>) -> usize {
     let settings = Params::default().with(setting, Value::Number(value));
     let settings = settings.with("confidence_tuned", Value::Count(0));
     let table = CostTable::default();
-    let outlook = Outlook::of(&[], true);
+    let outlook = Outlook::of(&[], DraftPasses::Each);
     let (k, settings) = (case.k, &settings);
     let params = PolicyParams { outlook: &outlook, table: &table, k, max_batch: 1, settings };
     let mut policy = policies().find(|policy| policy.name == name).unwrap().build(&params).unwrap();
-    let costs = StepCosts { table: &table, with_model: true };
+    let costs = StepCosts { table: &table, passes: DraftPasses::Each };
     policy.drafts(&ServerStep { requests: &[request], costs, work: StepWork::default() })[0]
 }
 

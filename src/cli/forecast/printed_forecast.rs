@@ -275,8 +275,7 @@ fn totals<'c>(
     tape: &Tape,
     cells: impl Iterator<Item = &'c ForecastCell>,
 ) -> Vec<(f64, Vec<(DraftedRound, f64)>)> {
-    let with_model = |cell: &ForecastCell| tape.drafters[cell.config.drafter].model.is_some();
-    cells.map(|cell| cell.totals(with_model(cell))).collect()
+    cells.map(|cell| cell.totals(tape.drafters[cell.config.drafter].passes())).collect()
 }
 
 /// The verdict on the best cell of a sampling setting.

@@ -22,7 +22,7 @@ use crate::tapes::simulation::{
     ServedConfig, ServedRun, Server, ServerLimits, SimulatedSequence, SimulationConfig,
     SimulationRow, StepCosts, configs,
 };
-use crate::tapes::tape::AcceptanceRule;
+use crate::tapes::tape::{AcceptanceRule, DraftPasses};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -111,13 +111,13 @@ pub(super) fn run(args: &SimulateArgs) -> Result<()> {
     let policies = args.policies()?;
     let configs = configs(&tape, &table, args.verifier, args.drafter.as_deref())
         .map_err(|why| anyhow!("{}: {why}", args.tape.display()))?;
-    if configs.iter().any(|config| config.with_model) && !table.knows_draft() {
+    if configs.iter().any(|config| config.passes != DraftPasses::None) && !table.knows_draft() {
         bail!("{} has no row with what = draft, and a model drafts", args.costs.display());
     }
     let (mut rows, mut requests) = (Vec::new(), Vec::new());
     for config in &configs {
         args.check_seen(config)?;
-        let costs = StepCosts { table: &table, with_model: config.with_model };
+        let costs = StepCosts { table: &table, passes: config.passes };
         let limits = ServerLimits { max_batch, step_rows: args.step_rows.0 };
         let server = Server { sequences: &config.sequences, costs, limits };
         for &load in &loads {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::MAX_K;
 use super::timing::{Costed, DraftedRound, SpentTime};
 use crate::measure::statistics::{Ratio, looped_tokens};
-use crate::tapes::tape::{AcceptanceRule, Forecast, SequenceOdds, SiblingKind, Tape, nodes};
+use crate::tapes::tape::{
+    AcceptanceRule, DraftPasses, Forecast, SequenceOdds, SiblingKind, Tape, nodes,
+};
 
 /// A decoding configuration and its forecast, by prompt.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,8 +105,8 @@ pub fn forecast_cells(
                 sums.add(&odds, &cell.config, &found);
                 sums.looped += looped[number];
                 if let Some(costed) = costed {
-                    let with_model = tape.drafters[drafter].model.is_some();
-                    let round = |at| cell.config.round(&odds, at, with_model);
+                    let passes = tape.drafters[drafter].passes();
+                    let round = |at| cell.config.round(&odds, at, passes);
                     let times = costed.times(&found, sequence.prompt_tokens.len(), round);
                     add_to(&mut sums.times, &times);
                 }
@@ -141,7 +143,7 @@ impl DecodingConfig {
     }
 
     /// What a round drafts that begins at token `at`.
-    fn round(&self, odds: &SequenceOdds<'_>, at: usize, with_model: bool) -> DraftedRound {
+    fn round(&self, odds: &SequenceOdds<'_>, at: usize, passes: DraftPasses) -> DraftedRound {
         let (tokens, depth) = match &self.tree {
             Some(tree) => {
                 let depth = odds.depth(at, self.k);
@@ -152,7 +154,7 @@ impl DecodingConfig {
                 (drafted, drafted)
             }
         };
-        DraftedRound { tokens, passes: if with_model { depth } else { 0 } }
+        DraftedRound { tokens, passes: passes.of(depth) }
     }
 }
 
@@ -250,13 +252,12 @@ impl ForecastCell {
     }
 
     /// Tokens of all completions, and their expected rounds by what they draft.
-    pub fn totals(&self, with_model: bool) -> (f64, Vec<(DraftedRound, f64)>) {
+    pub fn totals(&self, passes: DraftPasses) -> (f64, Vec<(DraftedRound, f64)>) {
         let mut drafts = Vec::new();
         for sums in self.prompts.values() {
             add_to(&mut drafts, &sums.drafts);
         }
-        let passes = |tokens: usize| match &self.config.tree {
-            _ if !with_model => 0,
+        let depth = |tokens: usize| match &self.config.tree {
             Some(tree) => {
                 let deep = |&depth: &usize| nodes(&tree.children[..depth]) >= tokens;
                 (0..self.config.k).find(deep).unwrap_or(self.config.k)
@@ -264,8 +265,10 @@ impl ForecastCell {
             None => tokens,
         };
         let rounds = drafts.into_iter().enumerate().filter(|(_, count)| *count > 0.0);
-        let rounds =
-            rounds.map(|(tokens, count)| (DraftedRound { tokens, passes: passes(tokens) }, count));
+        let rounds = rounds.map(|(tokens, count)| {
+            let passes = passes.of(depth(tokens));
+            (DraftedRound { tokens, passes }, count)
+        });
         (self.prompts.values().map(|sums| sums.tokens).sum(), rounds.collect())
     }
 

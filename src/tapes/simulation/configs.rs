@@ -6,7 +6,7 @@ use super::outlook::Outlook;
 use super::rows::SimulationConfig;
 use super::sequence::SimulatedSequence;
 use crate::tapes::forecasting::{CostTable, MAX_K};
-use crate::tapes::tape::{AcceptanceRule, Tape, TapeLog};
+use crate::tapes::tape::{AcceptanceRule, DraftPasses, Tape, TapeLog};
 
 /// The sequences of a sampling setting with a drafter.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub struct ServedConfig<'t> {
     /// Their expected rounds.
     pub outlook: Outlook,
     /// Whether a model drafts.
-    pub with_model: bool,
+    pub passes: DraftPasses,
 }
 
 /// For every sampling setting, the drafter with this name that is fastest for a request alone;
@@ -85,10 +85,10 @@ fn config(
         verifier: rule.verifier().to_owned(),
         ..SimulationConfig::default()
     };
-    let with_model = described.model.is_some();
+    let passes = described.passes();
     if sequences.is_empty() {
         return None;
     }
-    let outlook = Outlook::of(&sequences, with_model);
-    Some(ServedConfig { name, sequences, outlook, with_model })
+    let outlook = Outlook::of(&sequences, passes);
+    Some(ServedConfig { name, sequences, outlook, passes })
 }

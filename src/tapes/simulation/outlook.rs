@@ -2,6 +2,7 @@
 
 use super::sequence::SimulatedSequence;
 use crate::tapes::forecasting::{CostTable, DraftedRound, MAX_K};
+use crate::tapes::tape::DraftPasses;
 
 /// The expected rounds of some completions, by K.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,8 +15,8 @@ pub struct Outlook {
 }
 
 impl Outlook {
-    /// The outlook of some sequences; `with_model` says whether a model drafts.
-    pub fn of(sequences: &[SimulatedSequence<'_>], with_model: bool) -> Self {
+    /// The outlook of some sequences, whose drafts take these passes.
+    pub fn of(sequences: &[SimulatedSequence<'_>], passes: DraftPasses) -> Self {
         let tokens = sequences.iter().map(|sequence| sequence.tokens as f64).sum::<f64>();
         let context = sequences.iter().map(|sequence| {
             let tokens = sequence.tokens as f64;
@@ -24,7 +25,7 @@ impl Outlook {
         Self {
             tokens,
             context: (context.sum::<f64>() / tokens) as usize,
-            rounds: (0..=MAX_K).map(|k| rounds(sequences, k, with_model)).collect(),
+            rounds: (0..=MAX_K).map(|k| rounds(sequences, k, passes)).collect(),
         }
     }
 
@@ -44,7 +45,7 @@ impl Outlook {
 fn rounds(
     sequences: &[SimulatedSequence<'_>],
     k: usize,
-    with_model: bool,
+    passes: DraftPasses,
 ) -> Vec<(DraftedRound, f64)> {
     let mut sums = vec![0.0; k + 1];
     for sequence in sequences {
@@ -52,7 +53,7 @@ fn rounds(
             *sum += count;
         }
     }
-    let round = |tokens| DraftedRound { tokens, passes: if with_model { tokens } else { 0 } };
+    let round = |tokens| DraftedRound { tokens, passes: passes.of(tokens) };
     let known = sums.into_iter().enumerate().filter(|(_, count)| *count > 0.0);
     known.map(|(tokens, count)| (round(tokens), count)).collect()
 }

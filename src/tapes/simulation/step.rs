@@ -1,14 +1,15 @@
 //! The time of a step that many requests share.
 
 use crate::tapes::forecasting::CostTable;
+use crate::tapes::tape::DraftPasses;
 
 /// The costs of steps.
 #[derive(Debug, Clone, Copy)]
 pub struct StepCosts<'c> {
     /// Costs of passes.
     pub table: &'c CostTable,
-    /// Whether a model drafts.
-    pub with_model: bool,
+    /// The passes of a draft.
+    pub passes: DraftPasses,
 }
 
 /// What a step computes.
@@ -48,7 +49,7 @@ impl StepCosts<'_> {
     /// too, unless the costs of reading prompts are known; then these are added.
     ///
     /// The draft model makes a pass for every token of the longest draft, over the requests that
-    /// still draft. It reads prompts, too.
+    /// still draft, or one for all of them. It reads prompts, too.
     pub fn step(&self, work: &StepWork<'_>) -> StepMs {
         let (decoding, drafted) = (work.drafts.len(), work.drafts.iter().sum::<usize>());
         let sequences = decoding + work.prefills;
@@ -69,7 +70,7 @@ impl StepCosts<'_> {
         };
         let prompts = self.prompts(work.prefill_rows, context, as_rows);
         ms.target += prompts.target;
-        if self.with_model {
+        if self.passes != DraftPasses::None {
             ms.draft = prompts.draft + self.draft_passes(work.drafts, context);
         }
         ms
@@ -89,16 +90,16 @@ impl StepCosts<'_> {
         }
         let target = self.table.prefill(rows as f64, context).unwrap_or_else(as_rows);
         let share = || self.table.draft(context, 1) / self.table.target(1.0, context, 1);
-        let draft = match self.with_model {
-            true => self.table.draft_prefill(rows as f64, context),
-            false => Some(0.0),
+        let draft = match self.passes {
+            DraftPasses::None => Some(0.0),
+            _ => self.table.draft_prefill(rows as f64, context),
         };
         StepMs { draft: draft.unwrap_or_else(|| share() * target), target, outside: 0.0 }
     }
 
     /// The passes of the draft model.
     fn draft_passes(&self, drafts: &[usize], context: f64) -> f64 {
-        let deepest = drafts.iter().copied().max().unwrap_or(0);
+        let deepest = self.passes.of(drafts.iter().copied().max().unwrap_or(0));
         let drafting = |level| drafts.iter().filter(|&&drafted| drafted >= level).count();
         (1..=deepest).map(|level| self.table.draft(context, drafting(level))).sum()
     }

@@ -79,6 +79,9 @@ pub struct TapeModel {
     pub kv_cache_dtype: CacheDtype,
     /// The device that holds the weights.
     pub device: String,
+    /// Whether one pass drafts all tokens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_once: bool,
 }
 
 /// A recorded sequence: a prompt and its completion.
@@ -192,6 +195,15 @@ impl TapeDrafter {
         MethodSpec { drafter, ..MethodSpec::default() }.needs_draft_model()
     }
 
+    /// The passes of its model that a draft takes.
+    pub fn passes(&self) -> DraftPasses {
+        match &self.model {
+            None => DraftPasses::None,
+            Some(model) if model.at_once => DraftPasses::One,
+            Some(_) => DraftPasses::Each,
+        }
+    }
+
     /// The text files that it reads.
     pub fn files(&self) -> impl Iterator<Item = String> {
         let file = |key: &str| find_param(key).is_ok_and(|param| param.kind == ParamKind::File);
@@ -210,6 +222,28 @@ impl TapeDrafter {
         let set = self.params.iter().map(|(key, value)| format!(", {key} = {value}"));
         let length = self.length.iter().map(|length| format!(", {length}"));
         model.chain(length).chain(set).fold(self.drafter.clone(), |text, part| text + &part)
+    }
+}
+
+/// The passes of a model that a draft takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DraftPasses {
+    /// None: no model drafts.
+    None,
+    /// One for each level.
+    Each,
+    /// One for all levels.
+    One,
+}
+
+impl DraftPasses {
+    /// The passes of a draft with `levels` levels.
+    pub fn of(self, levels: usize) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Each => levels,
+            Self::One => levels.min(1),
+        }
     }
 }
 
@@ -235,6 +269,7 @@ impl TapeModel {
             dtype: info.dtype.to_owned(),
             kv_cache_dtype: info.cache_dtype,
             device: info.device.clone(),
+            at_once: info.at_once,
         }
     }
 }

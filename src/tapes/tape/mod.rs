@@ -39,7 +39,8 @@ pub use beliefs::{DraftBeliefs, DrawnBeliefs};
 pub use contents::Tape;
 pub use forecast::{Forecast, TapeEnd, TapeLength, forecast};
 pub use format::{
-    DraftStart, TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeModel, TapeScore, TapeSequence,
+    DraftPasses, DraftStart, TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeModel, TapeScore,
+    TapeSequence,
 };
 pub use log::{LoggedRound, TapeLog};
 pub use odds::{SequenceOdds, nodes};
