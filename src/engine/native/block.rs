@@ -149,18 +149,27 @@ impl NativeBlock {
         let pass = Pass { net, space, tokens: &tokens, rows: count, wanted: &wanted, taps };
         let threads = teams.threads(tokens.len() - count);
         self.head.pool.run_on(threads, &|worker| pass.run(worker));
-        let each = space.logits.get_mut().chunks_exact(self.shape.predicting().len() * net.vocab);
-        let blocks = each.zip(&anchors).map(|(logits, (sequence, anchor))| {
-            let logits = logits.chunks_exact(net.vocab).map(|row| self.head.logits(row)).collect();
-            (*sequence, *anchor, logits)
-        });
-        let blocks = blocks.collect::<Vec<_>>();
-        let width = self.shape.rows * net.config.hidden;
+        let vocab = net.vocab;
+        self.collect(space, vocab, &anchors, found);
+    }
+
+    /// Takes the blocks out of a pass that has been made.
+    fn collect(
+        &self,
+        space: &mut Workspace,
+        vocab: usize,
+        anchors: &[(usize, Token)],
+        found: &mut [Option<Block>],
+    ) {
+        let width = self.shape.rows * self.head.config.decoder.hidden;
+        let each = space.logits.get_mut().chunks_exact(self.shape.predicting().len() * vocab);
         let states = &*space.taps.get_mut();
-        for (place, (sequence, anchor, logits)) in blocks.into_iter().enumerate() {
+        for (place, (logits, (sequence, anchor))) in each.zip(anchors).enumerate() {
             let own = states.get(place * width..(place + 1) * width).unwrap_or_default();
-            let states = self.bias.states(anchor, own);
-            found[sequence] = Some(Block { logits, states });
+            found[*sequence] = Some(Block {
+                logits: logits.chunks_exact(vocab).map(|row| self.head.logits(row)).collect(),
+                states: self.bias.states(*anchor, own),
+            });
         }
     }
 
