@@ -1,8 +1,6 @@
 //! The architectures whose GGUF files are read, one row each.
 
-use super::head::HeadLayout;
 use super::metadata::Metadata;
-use super::{dflash, eagle3};
 use crate::core::error::Error;
 
 /// The key that names the architecture.
@@ -31,8 +29,8 @@ pub(super) struct Architecture {
     pub(super) windows: Windows,
     /// What only some architectures have.
     pub(super) extras: Extras,
-    /// What only heads have, which draft from hidden states of a target.
-    pub(super) head: Option<&'static HeadLayout>,
+    /// What kind of head it is, if it is one: heads draft from hidden states of a target.
+    pub(super) head: Option<HeadKind>,
 }
 
 /// A tensor of every layer.
@@ -42,6 +40,15 @@ pub(super) struct LayerPart {
     pub(super) gguf: &'static str,
     /// Its name in a Hugging Face checkpoint.
     pub(super) hf: &'static str,
+}
+
+/// The heads that have an architecture of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HeadKind {
+    /// EAGLE-3.
+    Eagle3,
+    /// Block drafters, DFlash and DSpark.
+    Dflash,
 }
 
 /// Which layers attend to a window of tokens.
@@ -239,7 +246,7 @@ const ARCHITECTURES: &[Architecture] = &[
         model_type: "llama",
         parts: &[QKV, OUTPUT, MLP, NORMS_BEFORE, STATE_NORM],
         neighbours: true,
-        head: Some(&eagle3::LAYOUT),
+        head: Some(HeadKind::Eagle3),
         ..PLAIN
     },
     Architecture {
@@ -247,7 +254,7 @@ const ARCHITECTURES: &[Architecture] = &[
         model_type: "qwen3",
         parts: &[QKV, HEAD_NORMS, OUTPUT, MLP, NORMS_BEFORE, SINKS],
         windows: Windows::AllBut { every: None, default: None },
-        head: Some(&dflash::LAYOUT),
+        head: Some(HeadKind::Dflash),
         ..PLAIN
     },
 ];

@@ -2,10 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
+use super::architecture::HeadKind;
 use super::keys::Keys;
 use super::rope::rope_parameters;
 use super::sizes::Sizes;
 use super::windows::add_windows;
+use super::{dflash, eagle3};
 use crate::core::error::Error;
 
 /// The keys of the `config.json` that transformers would write for the model.
@@ -33,8 +35,10 @@ pub(super) fn config(keys: Keys<'_>, sizes: &Sizes) -> Result<Map<String, Value>
     let mut config = pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     add_windows(&mut config, keys, sizes.layers)?;
     add_extras(&mut config, keys, sizes)?;
-    if let Some(head) = keys.architecture.head {
-        (head.add_keys)(&mut config, keys, sizes)?;
+    match keys.architecture.head {
+        None => {}
+        Some(HeadKind::Eagle3) => eagle3::add_keys(&mut config, keys, sizes)?,
+        Some(HeadKind::Dflash) => dflash::add_keys(&mut config, keys, sizes)?,
     }
     Ok(config)
 }

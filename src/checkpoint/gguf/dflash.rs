@@ -2,25 +2,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::head::{D2T, FC, FC_NORM, HeadLayout, layers, own_tokens};
+use super::head::{layers, own_tokens};
 use super::keys::Keys;
-use super::names::Global;
+use super::names::{FC_NORM, MARKOV};
 use super::sizes::{Sizes, shape};
 use crate::core::error::Error;
 
-pub(super) const LAYOUT: HeadLayout = HeadLayout { add_keys, tensors: TENSORS, looks_ahead: true };
-
-const TENSORS: &[Global] = &[
-    (FC, Some("fc.weight")),
-    (FC_NORM, Some("hidden_norm.weight")),
-    (D2T, Some("d2t")),
-    (MARKOV, Some("markov_head.markov_w1.weight")),
-    ("markov_w2.weight", Some("markov_head.markov_w2.weight")),
-    ("conf_proj.weight", Some("confidence_head.proj.weight")),
-    ("conf_proj.bias", Some("confidence_head.proj.bias")),
-];
-/// The embedding of a Markov bias, by which a DSpark is known.
-const MARKOV: &str = "markov_w1.weight";
 /// The key of the mask.
 const MASK: &str = "tokenizer.ggml.mask_token_id";
 /// Rows of a block where the file of a DFlash has no number.
@@ -28,22 +15,24 @@ const ROWS: usize = 16;
 
 /// Adds the keys that a block drafter has in a `config.json`, as far as llama.cpp applies those of
 /// the file: a scale and a cap of logits are not among them.
-fn add_keys(config: &mut Map<String, Value>, keys: Keys<'_>, sizes: &Sizes) -> Result<(), Error> {
+pub(super) fn add_keys(
+    config: &mut Map<String, Value>,
+    keys: Keys<'_>,
+    sizes: &Sizes,
+) -> Result<(), Error> {
     check_supported(keys, sizes)?;
     keys.file.tensor(FC_NORM).ok_or_else(|| keys.file.missing(FC_NORM))?;
     let flag = |name: &str| keys.metadata().truth(&keys.key(name));
     let markov = keys.file.tensor(MARKOV).map(|_| shape(keys, MARKOV)).transpose()?;
+    // Without a Markov bias the key has no effect.
+    let anchor_first = flag("sample_from_anchor")?.unwrap_or(true) && markov.is_some();
     let rows = keys.optional_size("block_size")?;
     let sinks = |layer| keys.file.tensor(&format!("blk.{layer}.attn_sinks.weight")).is_some();
     let pairs = [
         ("aux_hidden_state_layer_ids", json!(layers(keys)?)),
         ("block_size", json!(rows.or(markov.is_none().then_some(ROWS)))),
         ("mask_token_id", json!(keys.metadata().count(MASK)?)),
-        // Without a Markov bias the key has no effect.
-        (
-            "sample_from_anchor",
-            json!(flag("sample_from_anchor")?.unwrap_or(true) && markov.is_some()),
-        ),
+        ("sample_from_anchor", json!(anchor_first)),
         ("is_causal", json!(flag("attention.causal")?.unwrap_or(false))),
         ("use_sliding_window", json!(true)),
         ("sliding_window_past", json!(true)),

@@ -2,22 +2,21 @@
 
 use serde_json::{Map, Value, json};
 
-use super::head::{D2T, FC, FC_NORM, HeadLayout, layers, own_tokens};
+use super::head::{layers, own_tokens};
 use super::keys::Keys;
-use super::names::Global;
 use super::sizes::Sizes;
 use crate::core::error::Error;
 
-pub(super) const LAYOUT: HeadLayout = HeadLayout { add_keys, tensors: TENSORS, looks_ahead: false };
-
-const TENSORS: &[Global] =
-    &[(FC, Some("fc.weight")), (FC_NORM, Some("input_norm.weight")), (D2T, Some("d2t"))];
 /// The norm of the state, without which it would be another kind of head.
 const STATE_NORM: &str = "blk.0.attn_norm_2.weight";
 
 /// Adds the keys that a head has in a `config.json`, where a list at the top counts layers as the
 /// file does.
-fn add_keys(config: &mut Map<String, Value>, keys: Keys<'_>, sizes: &Sizes) -> Result<(), Error> {
+pub(super) fn add_keys(
+    config: &mut Map<String, Value>,
+    keys: Keys<'_>,
+    sizes: &Sizes,
+) -> Result<(), Error> {
     if sizes.layers != 1 {
         let what = format!("is {}, but must be 1: a head has one layer", sizes.layers);
         return Err(keys.fault("block_count", &what));

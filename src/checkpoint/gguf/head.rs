@@ -1,32 +1,8 @@
-//! What only files of heads have, which draft from hidden states of a target.
-
-use serde_json::{Map, Value};
+//! What files of all kinds of heads say.
 
 use super::keys::Keys;
-use super::names::Global;
-use super::sizes::Sizes;
+use super::names::D2T;
 use crate::core::error::Error;
-
-/// Fuses the hidden states that a head reads.
-pub(super) const FC: &str = "fc.weight";
-/// The norm before or after it.
-pub(super) const FC_NORM: &str = "enc.output_norm.weight";
-/// The target's token of each of a head's.
-pub(super) const D2T: &str = "d2t";
-
-/// Adds the keys of a head to a `config.json`.
-type AddKeys = fn(&mut Map<String, Value>, Keys<'_>, &Sizes) -> Result<(), Error>;
-
-/// What distinguishes the files of a head.
-#[derive(Debug)]
-pub(super) struct HeadLayout {
-    /// Adds its keys to a `config.json`.
-    pub(super) add_keys: AddKeys,
-    /// Its tensors that are not part of a layer.
-    pub(super) tensors: &'static [Global],
-    /// Whether rows may see later ones.
-    pub(super) looks_ahead: bool,
-}
 
 /// The lists of layers after which the target's states are read: the key of newer files, and that
 /// of older ones.

@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-use super::architecture::{Architecture, LayerPart};
+use super::architecture::{Architecture, HeadKind, LayerPart};
 use super::file::GgufFile;
 
 /// What the names of a model have in front in a Hugging Face checkpoint, and those of a head lack.
 const MODEL: &str = "model.";
 /// A tensor that is not part of a layer: its name in a GGUF file and, without [`MODEL`], in a
 /// Hugging Face checkpoint, where some are part of the configuration.
-pub(super) type Global = (&'static str, Option<&'static str>);
+type Global = (&'static str, Option<&'static str>);
 /// Those of all models.
 const GLOBAL: &[Global] = &[
     ("token_embd.weight", Some("embed_tokens.weight")),
@@ -19,6 +19,27 @@ const GLOBAL: &[Global] = &[
     ("rope_factors_long.weight", None),
     ("rope_factors_short.weight", None),
 ];
+/// Those of EAGLE-3 heads alone.
+const OF_EAGLE3: &[Global] =
+    &[(FC, Some("fc.weight")), (FC_NORM, Some("input_norm.weight")), (D2T, Some("d2t"))];
+/// Those of block drafters alone.
+const OF_DFLASH: &[Global] = &[
+    (FC, Some("fc.weight")),
+    (FC_NORM, Some("hidden_norm.weight")),
+    (D2T, Some("d2t")),
+    (MARKOV, Some("markov_head.markov_w1.weight")),
+    ("markov_w2.weight", Some("markov_head.markov_w2.weight")),
+    ("conf_proj.weight", Some("confidence_head.proj.weight")),
+    ("conf_proj.bias", Some("confidence_head.proj.bias")),
+];
+/// Fuses the hidden states that a head reads.
+pub(super) const FC: &str = "fc.weight";
+/// The norm before it, of EAGLE-3, or after it.
+pub(super) const FC_NORM: &str = "enc.output_norm.weight";
+/// The target's token of each of a head's.
+pub(super) const D2T: &str = "d2t";
+/// The embedding of a Markov bias, by which a DSpark is known.
+pub(super) const MARKOV: &str = "markov_w1.weight";
 /// The tensors around a layer of multi-token prediction, after its number. They keep their names.
 const AROUND: [&str; 6] = [
     "nextn.eh_proj.weight",
@@ -100,7 +121,12 @@ pub(super) fn rows_of(
 
 /// The tensors of an architecture that are not part of a layer.
 fn globals(architecture: &Architecture) -> impl Iterator<Item = &'static Global> {
-    GLOBAL.iter().chain(architecture.head.map_or(&[][..], |head| head.tensors))
+    let of_head = match architecture.head {
+        None => &[],
+        Some(HeadKind::Eagle3) => OF_EAGLE3,
+        Some(HeadKind::Dflash) => OF_DFLASH,
+    };
+    GLOBAL.iter().chain(of_head)
 }
 
 /// Whether files of this architecture, with `layers` layers and `predicting` layers of multi-token

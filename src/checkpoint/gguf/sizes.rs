@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::head::FC;
+use super::architecture::HeadKind;
 use super::keys::Keys;
-use super::names::{Heads, TOGETHER, layer_of, may_have};
+use super::names::{FC, Heads, TOGETHER, layer_of, may_have};
 use crate::core::error::Error;
 
 /// The key of the list of tokens.
@@ -125,8 +125,8 @@ fn check_supported(keys: Keys<'_>) -> Result<(), Error> {
             return Err(keys.fault(key, &format!("is {number}, but {what} are not supported")));
         }
     }
-    let looks_ahead = keys.architecture.head.is_some_and(|head| head.looks_ahead);
-    if !looks_ahead && keys.metadata().truth(&keys.key("attention.causal"))? == Some(false) {
+    let is_block = keys.architecture.head == Some(HeadKind::Dflash);
+    if !is_block && keys.metadata().truth(&keys.key("attention.causal"))? == Some(false) {
         return Err(keys.fault("attention.causal", "is false: only decoders are supported"));
     }
     Ok(())

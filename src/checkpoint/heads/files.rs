@@ -227,8 +227,13 @@ impl HeadFiles<'_> {
         ids.map(Some).ok_or_else(|| self.keys.fault(wrong))
     }
 
-    /// Checks that tables that a head shares have its width.
+    /// Checks that tables that a head shares have its width, and rows for its tokens.
     pub(super) fn check_shared(&self, config: &HeadConfig) -> Result<(), Error> {
+        if config.ids.is_some() && !config.own_head {
+            let what = "tensor d2t has the head's tokens, but lm_head.weight with their rows (in \
+                        GGUF files output.weight) is missing";
+            return Err(self.keys.fault(what));
+        }
         let (own, target) = (config.decoder.hidden, self.hidden.width);
         let shares = !config.own_embedding || !config.own_head;
         if shares && own != target {

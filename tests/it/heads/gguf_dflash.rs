@@ -245,6 +245,8 @@ fn wrong_keys_and_tensors_of_block_files_are_named() {
     ] {
         check(case, good(case).with_tensor(tensor), &[part]);
     }
+    let shared = good(dspark).without_tensor("output.weight");
+    check(dspark, shared, &["(in GGUF files output.weight) is missing"]);
     let narrow = good(dspark).without_tensor("d2t");
     check(dspark, narrow, &["draft_vocab_size is 40", "but tensor d2t"]);
 }
