@@ -75,9 +75,11 @@ class DraftModel(Rows, nn.Module):
         super().__init__()
         self.config, self.model = draft.config, draft.model
 
-    def extra(self, features: list[Tensor]) -> float:
+    def fuse(self, features: list[Tensor]) -> float:
         """Add nothing."""
         return 0.0
+
+    extra = fuse
 
 
 class TapDraft(Rows, Fusion):

@@ -2,6 +2,7 @@
 
     python -m protocol run GRID --work WORK     trains all groups that are not done
     python -m protocol plan GRID --work WORK    prints tokens, steps and FLOPs of every training
+    python -m protocol overlap GRID --work WORK measures what is trained, on held-out text
 
 WORK has the shards of pack.py and heads.generate. Each group is one process of one thread, and its
 results do not depend on what else runs. Trained drafters lie in WORK/GROUP/DRAFTER-BUDGET.
@@ -23,7 +24,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="protocol", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=("run", "plan", "group"))
+    parser.add_argument("command", choices=("run", "plan", "overlap", "group"))
     parser.add_argument("grid", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--group", help="train one group in this process")
@@ -58,9 +59,26 @@ def plan(grid: Grid, args: argparse.Namespace) -> None:
                 print(run.group.name, name, branch.name, tokens, branch.steps, *cost, sep=",")
 
 
+def measure(grid: Grid, args: argparse.Namespace) -> None:
+    """Measure what is trained."""
+    import torch
+
+    from protocol.evaluate import evaluate
+
+    torch.set_num_threads(1)
+    evaluate(grid, args.work, args.pair)
+
+
 def run_all(grid: Grid, args: argparse.Namespace) -> int:
     """Run a process for each group, some at a time; return how many failed."""
-    waiting = [g.name for g in grid.groups if not (args.work / g.name / "done").exists()]
+    tuning = [group.name for group in grid.groups if group.name in grid.tuning]
+    others = [group.name for group in grid.groups if group.name not in grid.tuning]
+    # What the others need is chosen when all of tuning has ended.
+    return run_some(tuning, args) or run_some(others, args)
+
+
+def run_some(waiting: list[str], args: argparse.Namespace) -> int:
+    """Run a process for each of these groups; return how many failed."""
     running: dict[str, subprocess.Popen] = {}
     failed = 0
     while waiting or running:
@@ -93,6 +111,8 @@ def main() -> None:
         plan(grid, args)
     elif args.command == "run":
         sys.exit(run_all(grid, args) > 0)
+    elif args.command == "overlap":
+        measure(grid, args)
     else:
         for run in groups(grid, args):
             run.run()

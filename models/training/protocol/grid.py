@@ -1,7 +1,7 @@
 """Reads a grid: which drafters are trained with which loss, on what, and at which budgets."""
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 DRAFTERS = ("draft", "tap", "eagle3", "dspark")
@@ -22,7 +22,7 @@ class Group:
     start: str
     seed: int
     budgets: tuple[int, ...]  # training tokens, ascending
-    rate: float = 1.0  # one more factor of the learning rates, to choose them
+    rate: float | None = None  # factor of the learning rates; None: the chosen one
     equal_flops: int = 0  # every drafter also gets the FLOPs of the costliest at these tokens
     drafters: tuple[str, ...] = DRAFTERS
 
@@ -38,8 +38,8 @@ class Grid:
     warmup: int  # steps
     decay: float  # share of a budget over which the learning rate falls to zero
     taps: tuple[int, ...]
-    rates: dict[str, float]  # factor of the learning rates, by drafter
-    groups: tuple[Group, ...] = field(default=())
+    tuning: tuple[str, ...]  # groups that choose the rates of all groups without one
+    groups: tuple[Group, ...]
 
     def steps(self, tokens: int) -> int:
         """Return the optimiser steps of a budget."""
@@ -61,13 +61,10 @@ def load(path: Path) -> Grid:
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise refuse(str(error)) from error
     groups = [read_group(entry, refuse) for entry in table.pop("group", [])]
-    table["rates"] = {name: 1.0 for name in DRAFTERS} | table.get("rates", {})
-    if set(table["rates"]) != set(DRAFTERS):
-        raise refuse(f"[rates] has keys {sorted(table['rates'])}; allowed: {', '.join(DRAFTERS)}")
-    table["taps"] = tuple(table.get("taps", ()))
     expected = set(Grid.__dataclass_fields__) - {"groups"}
     if set(table) != expected:
         raise refuse(f"keys differ from {', '.join(sorted(expected))}: {set(table) ^ expected}")
+    table |= {key: tuple(table[key]) for key in ("taps", "tuning")}
     grid = Grid(**table, groups=tuple(groups))
     if grid.windows % grid.micro or grid.context % grid.anchors:
         raise refuse("windows must be a multiple of micro, context one of anchors")
@@ -76,6 +73,10 @@ def load(path: Path) -> Grid:
     names = [group.name for group in groups]
     if not groups or len(set(names)) < len(names):
         raise refuse(f"[[group]] needs entries with names of their own, and has {names}")
+    if not set(grid.tuning) <= {group.name for group in groups if group.rate}:
+        raise refuse(f"tuning = {list(grid.tuning)}; allowed: names of groups that have a rate")
+    if not grid.tuning and any(group.rate is None for group in groups):
+        raise refuse("without tuning, every group needs a rate")
     for group in groups:
         for tokens in (*group.budgets, group.equal_flops):
             if tokens % (grid.context * grid.windows):

@@ -26,7 +26,7 @@ from protocol.flops import per_micro_batch
 from protocol.grid import Grid, Group
 from protocol.objective import Lessons, Objective, Teacher
 
-SAVE_SECONDS, LOG_STEPS = 60, 50
+SAVE_SECONDS, LOG_STEPS = 60, 64
 SHARDS = "train-code", "train-prose", "train-sampled"
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -72,13 +72,28 @@ class Trainee:
     def state_dict(self) -> dict:
         """Return all that training changes."""
         state = {"model": self.head.state_dict(), "optimizers": self.optimizers.state_dict()}
-        return {**state, "seconds": self.seconds}
+        return {**state, "seconds": self.seconds, "outputs": self.outputs}
 
     def load_state_dict(self, state: dict) -> None:
         """Restore it."""
         self.head.load_state_dict(state["model"])
         self.optimizers.load_state_dict(state["optimizers"])
-        self.seconds = state["seconds"]
+        self.seconds, self.outputs = state["seconds"], list(state["outputs"])
+
+
+def chosen_rates(grid: Grid, work: Path) -> dict[str, float]:
+    """Return for each drafter the rate of the tuning group in which it overlapped most.
+
+    The overlap is that of the last line of the log, over windows that no step had seen.
+    """
+    found: dict[str, list] = {}
+    for group in grid.groups:
+        if group.name in grid.tuning:
+            rows = map(json.loads, (work / group.name / "log.jsonl").read_text().splitlines())
+            last = {row["drafter"]: float(np.mean(row["overlap"])) for row in rows}
+            for name, overlap in last.items():
+                found.setdefault(name, []).append((overlap, group.rate))
+    return {name: max(tried)[1] for name, tried in found.items()}
 
 
 class GroupRun:
@@ -95,6 +110,7 @@ class GroupRun:
         teacher = Teacher(target, grid.taps)
         with torch.no_grad():
             features, *_ = teacher(self.lessons.lesson(0)[0])
+        self.chosen = chosen_rates(grid, work) if group.rate is None else {}
         self.trainees, self.flops = {}, {}
         for name in group.drafters:
             made = group.start, group.seed, shipped, features, grid.taps
@@ -107,7 +123,9 @@ class GroupRun:
 
     def factor(self, name: str) -> float:
         """Return the factor of a drafter's learning rates."""
-        return self.grid.rates[name] * self.group.rate
+        if self.group.rate is not None:
+            return self.group.rate
+        return self.chosen[name]
 
     def branches(self) -> list[Branch]:
         """Return the branches in the order in which they leave the trunk."""
@@ -140,8 +158,6 @@ class GroupRun:
             for name in pending:
                 self.ship(name, branch)
             part.unlink(missing_ok=True)
-        (self.folder / "trunk.pt").unlink(missing_ok=True)
-        (self.folder / "done").touch()
 
     def home(self, name: str, branch: Branch) -> Path:
         """Return the folder of a trained drafter."""
