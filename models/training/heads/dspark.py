@@ -64,10 +64,12 @@ class DSpark(nn.Module):
 
     depths = BLOCK
 
-    def __init__(self, draft: Llama, target_width: int, taps: tuple[int, ...] = TAPS):
+    def __init__(
+        self, draft: Llama, target_width: int, taps: tuple[int, ...] = TAPS, mask: int = MASK
+    ):
         super().__init__()
         c = draft.config
-        self.config, self.taps = c, taps
+        self.config, self.taps, self.mask = c, taps, mask
         self.fc = nn.Linear(len(taps) * target_width, c.hidden_size, bias=False)
         self.hidden_norm = RMSNorm(c.hidden_size, c.rms_norm_eps)
         self.embed_tokens = nn.Embedding(c.vocab_size, c.hidden_size)
@@ -113,7 +115,7 @@ class DSpark(nn.Module):
         ``tokens`` (batch, blocks) are followed by masks; ``mask`` (…, rows, context + rows) says
         what every row sees.
         """
-        ids = torch.full((*tokens.shape, BLOCK), MASK)
+        ids = torch.full((*tokens.shape, BLOCK), self.mask)
         ids[..., 0] = tokens
         x = self.embed_tokens(ids.flatten(1)).to(held[0][0].dtype)
         for layer, context in zip(self.layers, held):

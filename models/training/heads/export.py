@@ -14,19 +14,18 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from tokenizers import Tokenizer
 from torch import nn
 
 from evaluate import HERE, load_folder
 from export import configs
-from heads.dspark import BLOCK, LAYERS, MASK, RANK, DSpark
+from heads.dspark import BLOCK, LAYERS, RANK, DSpark
 from heads.parts import TAPS
 from heads.tap_draft import DraftModel, TapDraft
 from heads.tau import load_head
 from heads.train import HEADS
-from tokenizer import BOS, EOS
 
 LAYOUTS = "safeailab", "speculators"
+TOKENIZER = "tokenizer.json", "tokenizer_config.json", "generation_config.json"
 FEATURE_KEYS = {"norm_before_residual": False, "norm_before_fc": False, "fc_norm": True}
 
 
@@ -86,7 +85,7 @@ def speculators_config(llama: dict, width: int, taps: tuple[int, ...]) -> dict:
     }
 
 
-def dspark_config(llama: dict, width: int, taps: tuple[int, ...]) -> dict:
+def dspark_config(llama: dict, width: int, head: DSpark) -> dict:
     """Return a DSpark head's config; the head drafts the token after each row."""
     return {
         **llama,
@@ -95,9 +94,9 @@ def dspark_config(llama: dict, width: int, taps: tuple[int, ...]) -> dict:
         "num_hidden_layers": LAYERS,
         "layer_types": ["full_attention"] * LAYERS,
         "target_hidden_size": width,
-        "target_layer_ids": [tap - 1 for tap in taps],
+        "target_layer_ids": [tap - 1 for tap in head.taps],
         "block_size": BLOCK,
-        "mask_token_id": MASK,
+        "mask_token_id": head.mask,
         "markov_rank": RANK,
         "markov_head_type": "vanilla",
         "enable_confidence_head": True,
@@ -115,7 +114,7 @@ def layout_of(head: nn.Module, llama: dict, width: int, layout: str) -> tuple[di
         return tap_config(llama, width, head.taps), weights
     if isinstance(head, DSpark):
         weights["fc.weight"] = weights["fc.weight"] * weights.pop("scale")
-        return dspark_config(llama, width, head.taps), weights
+        return dspark_config(llama, width, head), weights
     if layout == "speculators":
         return speculators_config(llama, width, head.taps), weights
     weights = {n.replace("layers.0.", "midlayer."): w for n, w in weights.items()}
@@ -124,23 +123,19 @@ def layout_of(head: nn.Module, llama: dict, width: int, layout: str) -> tuple[di
 
 def export(head: nn.Module, pair: Path, folder: Path, layout: str = LAYOUTS[0]) -> None:
     """Write a head for the target in ``pair``; files get their names when all are whole."""
-    tokenizer = pair / "target/tokenizer.json"
-    ids = map(Tokenizer.from_file(str(tokenizer)).token_to_id, (BOS, EOS))
-    files = configs(head.config, *ids)
-    width = json.loads((pair / "target/config.json").read_text())["hidden_size"]
-    files["config.json"], weights = layout_of(head, files["config.json"], width, layout)
-    if not isinstance(head, DraftModel):
-        files = {"config.json": files["config.json"]}
+    target = json.loads((pair / "target/config.json").read_text())
+    llama = configs(head.config, target["bos_token_id"], target["eos_token_id"])["config.json"]
+    config, weights = layout_of(head, llama, target["hidden_size"], layout)
 
     folder.mkdir(parents=True, exist_ok=True)
-    staged = {name: folder / f".{name}" for name in ("model.safetensors", *files)}
+    copied = TOKENIZER if isinstance(head, DraftModel) else ()
+    names = "model.safetensors", *copied, "config.json"
+    staged = {name: folder / f".{name}" for name in names}
     weights = {name: p.detach().to(torch.bfloat16).contiguous() for name, p in weights.items()}
     save_file(weights, staged["model.safetensors"], metadata={"format": "pt"})
-    for name, content in files.items():
-        staged[name].write_text(json.dumps(content, indent=2) + "\n")
-    if isinstance(head, DraftModel):
-        staged["tokenizer.json"] = folder / ".tokenizer.json"
-        shutil.copyfile(tokenizer, staged["tokenizer.json"])
+    staged["config.json"].write_text(json.dumps(config, indent=2) + "\n")
+    for name in copied:
+        shutil.copyfile(pair / "target" / name, staged[name])
     for name, path in staged.items():
         path.chmod(0o644)
         path.replace(folder / name)

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from evaluate import load_folder
+from heads.dspark import DSpark
 from heads.tap_draft import DraftModel
 from model import Llama, LlamaConfig
 from protocol.drafters import DEPTHS, HEADS
@@ -36,7 +37,8 @@ def load_drafter(folder: Path, width: int) -> nn.Module:
         taps = config.get("eagle_aux_hidden_state_layer_ids") or [n + 1 for n in numbers]
         head = HEADS[record["drafter"]](draft, width, tuple(taps))
         weights = {n.replace("midlayer.", "layers.0."): w for n, w in weights.items()}
-        if record["drafter"] == "dspark":
+        if isinstance(head, DSpark):
+            head.mask = config["mask_token_id"]
             weights["scale"] = torch.ones_like(head.scale)  # the export has multiplied it in
     head.load_state_dict(weights)
     head.depths = DEPTHS

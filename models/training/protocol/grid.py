@@ -38,6 +38,7 @@ class Grid:
     warmup: int  # steps
     decay: float  # share of a budget over which the learning rate falls to zero
     taps: tuple[int, ...]
+    mask: int  # the token of DSpark's masks
     tuning: tuple[str, ...]  # groups that choose the rates of all groups without one
     groups: tuple[Group, ...]
 

@@ -64,7 +64,7 @@ class Trainee:
     """One drafter, its optimisers, and the processor time that it has taken."""
 
     def __init__(self, name: str, objective: Objective, rate: float, compiled: bool):
-        self.name, self.objective, self.head = name, objective, objective.head
+        self.name, self.head, self.rate = name, objective.head, rate
         self.call = torch.compile(objective) if compiled else objective
         self.optimizers = DrafterOptimizers(self.head, rate)
         self.seconds, self.outputs = 0.0, []
@@ -101,31 +101,20 @@ class GroupRun:
 
     def __init__(self, grid: Grid, group: Group, folder: Path, work: Path, pair: Path, compiled: bool):
         self.grid, self.group, self.folder, self.pair, self.work = grid, group, folder, pair, work
-        folder.mkdir(parents=True, exist_ok=True)
-        self.lock = (folder / "lock").open("w")
-        fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         target, shipped = load_folder(pair / "target"), load_folder(pair / "draft")
         shape = grid.context, grid.micro, grid.anchors
         self.lessons = Lessons(work / "shards", "train", group.seed, *shape)
         teacher = Teacher(target, grid.taps)
         with torch.no_grad():
             features, *_ = teacher(self.lessons.lesson(0)[0])
-        self.chosen = chosen_rates(grid, work) if group.rate is None else {}
-        self.trainees, self.flops = {}, {}
+        self.objectives, self.flops = {}, {}
         for name in group.drafters:
-            made = group.start, group.seed, shipped, features, grid.taps
-            head = new_drafter(name, *made)
+            head = new_drafter(name, grid, group, shipped, features)
             objective = Objective(head, teacher, group.loss, group.policy == "on")
+            self.objectives[name] = objective
             self.flops[name] = per_micro_batch(objective, self.lessons.lesson(0))
-            self.trainees[name] = Trainee(name, objective, self.factor(name), compiled)
-        self.teacher = torch.compile(teacher) if compiled else teacher
+        self.compiled, self.teacher = compiled, torch.compile(teacher) if compiled else teacher
         self.step = 0
-
-    def factor(self, name: str) -> float:
-        """Return the factor of a drafter's learning rates."""
-        if self.group.rate is not None:
-            return self.group.rate
-        return self.chosen[name]
 
     def branches(self) -> list[Branch]:
         """Return the branches in the order in which they leave the trunk."""
@@ -143,7 +132,20 @@ class GroupRun:
         return sorted(found, key=lambda branch: (branch.leaves, branch.name))
 
     def run(self) -> None:
-        """Train what is not there yet."""
+        """Train what is not there yet; no other process may do the same."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.train()
+
+    def train(self) -> None:
+        """Train every branch that has not ended."""
+        names, given = self.group.drafters, self.group.rate
+        rates = dict.fromkeys(names, given) if given else chosen_rates(self.grid, self.work)
+        self.trainees = {
+            name: Trainee(name, objective, rates[name], self.compiled)
+            for name, objective in self.objectives.items()
+        }
         for branch in self.branches():
             pending = [x for x in branch.drafters if not self.home(x, branch).exists()]
             if not pending:
@@ -260,7 +262,7 @@ class GroupRun:
             "batch": batch,
             "warmup": grid.warmup,
             "decay": grid.decay,
-            "rate": self.factor(name),
+            "rate": self.trainees[name].rate,
             "parameters": sum(p.numel() for p in head.parameters()),
             "flops": flops | {"total": sum(flops.values())},
             "data": {file.name: sha256(file) for file in files},

@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 TRAINING = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TRAINING))
 
+from heads.export import TOKENIZER  # noqa: E402
 from model import Llama, LlamaConfig  # noqa: E402
 
 VOCAB = 160
@@ -38,8 +39,10 @@ def pair(tmp_path_factory) -> Path:
         folder = root / name
         folder.mkdir()
         save_file(dict(model.state_dict()), folder / "model.safetensors")
-        (folder / "config.json").write_text(json.dumps(shape.to_dict()))
-        shutil.copyfile(TRAINING.parent / "target/tokenizer.json", folder / "tokenizer.json")
+        ends = {"bos_token_id": 0, "eos_token_id": 1}
+        (folder / "config.json").write_text(json.dumps(shape.to_dict() | ends))
+        for file in TOKENIZER:
+            shutil.copyfile(TRAINING.parent / "target" / file, folder / file)
     return root
 
 

@@ -7,7 +7,7 @@ from conftest import DRAFT, TARGET
 from evaluate import load_folder
 from protocol.drafters import new_drafter
 from protocol.flops import per_micro_batch
-from protocol.grid import GridError, load
+from protocol.grid import Grid, GridError, Group, load
 from protocol.objective import Objective, Teacher, losses
 
 P = torch.tensor([0.5, 0.2, 0.3], dtype=torch.float64)
@@ -56,7 +56,9 @@ def test_flops_are_those_of_the_formula(pair):
     lesson = ids, anchors, torch.rand(batch, time), torch.rand(batch, 3, 7)
     teacher = Teacher(load_folder(pair / "target"), (2, 4, 6))
     features, *_ = teacher(ids)
-    head = new_drafter("draft", "lent", 0, load_folder(pair / "draft"), features, (2, 4, 6))
+    grid = Grid(time, batch, batch, 3, 1, 0.5, (2, 4, 6), 159, (), ())
+    group = Group("a", "kl", "off", "lent", 0, (96,))
+    head = new_drafter("draft", grid, group, load_folder(pair / "draft"), features)
     found = per_micro_batch(Objective(head, teacher, "kl", False), lesson)
 
     def attention(shape, queries, keys):
@@ -81,6 +83,7 @@ anchors = 4
 warmup = 2
 decay = 0.25
 taps = [2, 4, 6]
+mask = 159
 tuning = []
 [[group]]
 name = "a"

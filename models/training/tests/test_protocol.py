@@ -1,5 +1,6 @@
 """Trainings of a grid: equal budgets, and the same bits after a stop."""
 
+import fcntl
 import json
 
 import pytest
@@ -18,6 +19,7 @@ anchors = 4
 warmup = 2
 decay = 0.25
 taps = [2, 4, 6]
+mask = 159
 """
 GROUP = '[[group]]\nname = "{}"\nloss = "{}"\npolicy = "{}"\nstart = "lent"\nseed = 1\n'
 
@@ -41,9 +43,7 @@ def run(grid, work, pair, shards, name=None):
     if not (work / "shards").exists():
         (work / "shards").symlink_to(shards)
     group = next(g for g in grid.groups if name in (None, g.name))
-    made = GroupRun(grid, group, work / group.name, work, pair, compiled=False)
-    made.run()
-    made.lock.close()
+    GroupRun(grid, group, work / group.name, work, pair, compiled=False).run()
 
 
 def weights(work, name):
@@ -150,8 +150,9 @@ def test_the_rate_is_that_of_the_largest_overlap(tmp_path):
 def test_two_processes_do_not_train_one_group(tmp_path, pair, shards):
     """Catches: a second run that writes the same checkpoints."""
     grid = grid_of(tmp_path, a=("kl", "off", f"rate = 1.0\nbudgets = [{4 * STEP}]\n"))
-    (tmp_path / "shards").symlink_to(shards)
-    held = GroupRun(grid, grid.groups[0], tmp_path / "a", tmp_path, pair, compiled=False)
-    with pytest.raises(BlockingIOError):
-        GroupRun(grid, grid.groups[0], tmp_path / "a", tmp_path, pair, compiled=False)
-    held.lock.close()
+    (tmp_path / "a").mkdir()
+    with (tmp_path / "a/lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(BlockingIOError):
+            run(grid, tmp_path, pair, shards)
+    run(grid, tmp_path, pair, shards)
