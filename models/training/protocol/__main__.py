@@ -3,6 +3,7 @@
     python -m protocol run GRID --work WORK     trains all groups that are not done
     python -m protocol plan GRID --work WORK    prints tokens, steps and FLOPs of every training
     python -m protocol overlap GRID --work WORK measures what is trained, on held-out text
+    python -m protocol tau GRID --work WORK     runs loops, as a check of the program's
 
 WORK has the shards of pack.py and heads.generate. Each group is one process of one thread, and its
 results do not depend on what else runs. Trained drafters lie in WORK/GROUP/DRAFTER-BUDGET.
@@ -17,6 +18,8 @@ from pathlib import Path
 from protocol.grid import Grid, GridError, load
 
 TRAINING = Path(__file__).resolve().parents[1]
+KINDS, MAKERS = ("code", "prose", "sampled"), "pack.py and heads.generate"
+PROMPTS = TRAINING.parents[1] / "experiments/13-determinism/prompts.jsonl"
 
 
 def arguments() -> argparse.Namespace:
@@ -24,13 +27,16 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="protocol", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=("run", "plan", "overlap", "group"))
+    parser.add_argument("command", choices=("run", "plan", "overlap", "tau", "group"))
     parser.add_argument("grid", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--group", help="train one group in this process")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="groups at the same time")
     parser.add_argument("--pair", type=Path, default=TRAINING.parent, help="has target and draft")
     parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--prompts", type=Path, default=PROMPTS, help="of tau")
+    parser.add_argument("--limit", type=int, default=256, help="prompts of tau")
+    parser.add_argument("--only", default="*", help="GROUP/DRAFTER-BUDGET of tau, as a pattern")
     return parser.parse_args()
 
 
@@ -63,10 +69,13 @@ def measure(grid: Grid, args: argparse.Namespace) -> None:
     """Measure what is trained."""
     import torch
 
-    from protocol.evaluate import evaluate
+    from protocol import evaluate, loops
 
     torch.set_num_threads(1)
-    evaluate(grid, args.work, args.pair)
+    if args.command == "tau":
+        loops.measure(args.work, args.pair, args.prompts, args.limit, args.only)
+    else:
+        evaluate.evaluate(grid, args.work, args.pair)
 
 
 def run_all(grid: Grid, args: argparse.Namespace) -> int:
@@ -107,11 +116,14 @@ def main() -> None:
         grid = load(args.grid)
     except GridError as error:
         sys.exit(f"protocol: {error}")
+    for name in (f"{split}-{kind}" for split in ("train", "test") for kind in KINDS):
+        if not (args.work / "shards" / f"{name}.bin").exists():
+            sys.exit(f"protocol: {args.work}/shards has no {name}.bin, which {MAKERS} write")
     if args.command == "plan":
         plan(grid, args)
     elif args.command == "run":
         sys.exit(run_all(grid, args) > 0)
-    elif args.command == "overlap":
+    elif args.command in ("overlap", "tau"):
         measure(grid, args)
     else:
         for run in groups(grid, args):
