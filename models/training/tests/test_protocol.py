@@ -88,7 +88,7 @@ def test_resumed_and_branched_trainings_have_the_same_bits(policy, tmp_path, pai
         assert weights(whole, f"a/{kind}-{8 * STEP}") == weights(alone, f"a/{kind}-{8 * STEP}")
         assert weights(whole, f"a/{kind}-{8 * STEP}") != weights(whole, f"a/{kind}-{16 * STEP}")
 
-    # What is there is kept, and a larger budget goes on from the trunk.
+    # What is there is kept, and a larger budget continues the trunk.
     before = weights(whole, f"a/tap-{8 * STEP}")
     (whole / f"a/tap-{8 * STEP}/kept").touch()
     budgets = f"rate = 1.0\nbudgets = [{8 * STEP}, {16 * STEP}, {24 * STEP}]\n"
