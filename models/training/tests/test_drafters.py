@@ -12,6 +12,7 @@ from evaluate import load_folder
 from heads.chain import DRAFTERS
 from heads.dspark import BLOCK, RANK
 from heads.export import export
+from heads.parts import draw
 from protocol.drafters import new_drafter
 from protocol.evaluate import load_drafter
 from protocol.grid import DRAFTERS as NAMES
@@ -153,9 +154,14 @@ def test_a_drawn_draft_has_the_rows_of_a_text_with_its_tokens(kind, pair, text, 
         ids = text.clone()
         ids[:, anchor + 1 : anchor + head.depths] = tokens[:, number]
         states, own, _ = teacher(ids)
-        _, rows, same = head(ids, states, ANCHORS)
+        verified, rows, same = head(ids, states, ANCHORS)
         assert torch.equal(same[:, number], tokens[:, number])
         torch.testing.assert_close(rows[:, number], drafted[:, number], rtol=1e-4, atol=1e-4)
+        rows = rows[:, number]
+        if verified is not None:
+            rows = torch.cat((verified[:, anchor, None], rows), dim=1)
+        again = draw(head.logits(rows[:, : head.depths - 1]), uniforms[:, number])
+        assert torch.equal(again, tokens[:, number])
         expected = own[:, anchor + 1 : anchor + head.depths]
         torch.testing.assert_close(followed[:, number], expected, rtol=1e-4, atol=1e-4)
     assert not torch.equal(tokens, head(text, features, ANCHORS)[2])
@@ -163,8 +169,6 @@ def test_a_drawn_draft_has_the_rows_of_a_text_with_its_tokens(kind, pair, text, 
 
 def test_draws_have_their_distribution():
     """Catches: an inverse that is off by one token."""
-    from heads.parts import draw
-
     p = torch.tensor([0.5, 0.0, 0.3, 0.2])
     uniforms = (torch.arange(1000) + 0.5) / 1000
     tokens = draw(p.log().expand(1000, -1), uniforms)

@@ -2,9 +2,13 @@
 
 import fcntl
 import json
+import shutil
+import subprocess
+import sys
 
 import pytest
 
+from conftest import TRAINING
 from protocol import train
 from protocol.evaluate import evaluate
 from protocol.grid import DRAFTERS, load
@@ -156,3 +160,30 @@ def test_two_processes_do_not_train_one_group(tmp_path, pair, shards):
         with pytest.raises(BlockingIOError):
             run(grid, tmp_path, pair, shards)
     run(grid, tmp_path, pair, shards)
+
+
+def protocol_command(*words):
+    """Run the program."""
+    command = [sys.executable, "-B", "-m", "protocol", *map(str, words)]
+    return subprocess.run(command, cwd=TRAINING, capture_output=True, text=True)
+
+
+def test_one_command_trains_a_grid_and_skips_what_is_done(tmp_path, pair, shards):
+    """Catches: groups that begin before the rates are chosen, failures that are not reported."""
+    rates = {"r1": ("kl", "off", f"rate = 1.0\nbudgets = [{4 * STEP}]\n")}
+    grid_of(tmp_path, ["r1"], a=("kl", "off", f"budgets = [{4 * STEP}]\n"), **rates)
+    words = "run", tmp_path / "grid.toml", "--work", tmp_path, "--pair", pair, "--no-compile"
+    refused = protocol_command(*words)
+    assert refused.returncode == 1 and "has no train-code.bin" in refused.stderr
+    (tmp_path / "shards").symlink_to(shards)
+    done = protocol_command(*words)
+    assert done.returncode == 0, done.stderr
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == ["r1", "r1", "a", "a"]
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/*")}
+    assert len({path.parent for path in before}) == 8
+    assert protocol_command(*words).returncode == 0
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/*/*")}
+    (tmp_path / "r1/log.jsonl").unlink()
+    shutil.rmtree(tmp_path / f"a/tap-{4 * STEP}")
+    failed = protocol_command(*words)
+    assert failed.returncode == 1 and "a: failed with" in failed.stdout
