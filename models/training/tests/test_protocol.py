@@ -54,6 +54,12 @@ def weights(work, name):
     return (work / name / "model.safetensors").read_bytes()
 
 
+def last_lines(work):
+    """The last overlaps that were logged of every step."""
+    rows = map(json.loads, (work / "a/log.jsonl").read_text().splitlines())
+    return {(row["drafter"], row["budget"], row["step"]): row["overlap"] for row in rows}
+
+
 @pytest.mark.parametrize("policy", ["off", "on"])
 def test_resumed_and_branched_trainings_have_the_same_bits(policy, tmp_path, pair, shards, monkeypatch):
     """Catches: states that a checkpoint leaves out, windows and rates that depend on the start."""
@@ -81,6 +87,7 @@ def test_resumed_and_branched_trainings_have_the_same_bits(policy, tmp_path, pai
     run(grid, stopped, pair, shards)
     # Trunk to 6, branch to 8, trunk to 12, branch to 16; no step is taken twice.
     assert [x for x in taken if x is not None] == [*range(8), *range(6, 16)]
+    assert last_lines(whole) == last_lines(stopped)
     monkeypatch.setattr(GroupRun, "one_step", step)
 
     budgets = f"rate = 1.0\nbudgets = [{8 * STEP}]\n"
