@@ -10,6 +10,7 @@ import hashlib
 import json
 import platform
 import subprocess
+import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -155,6 +156,9 @@ class GroupRun:
                 trunk = self.folder / "trunk.pt"
                 if not self.restore(trunk, self.group.drafters):
                     self.save(trunk, self.group.drafters)
+                if self.step > branch.leaves:
+                    passed = f"has passed step {branch.leaves}, where {branch.name} begins"
+                    sys.exit(f"{trunk} {passed}: remove {self.folder} to train all again")
                 self.advance(branch.leaves, None, trunk, self.group.drafters)
             self.advance(branch.steps, branch, part, branch.drafters)
             for name in pending:

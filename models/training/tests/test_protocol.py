@@ -111,6 +111,11 @@ def test_resumed_and_branched_trainings_have_the_same_bits(policy, tmp_path, pai
     assert (whole / f"a/tap-{8 * STEP}/kept").exists()
     assert before == weights(whole, f"a/tap-{8 * STEP}")
 
+    # The trunk has no way back.
+    shutil.rmtree(whole / f"a/tap-{8 * STEP}")
+    with pytest.raises(SystemExit, match="trunk.pt has passed step 6"):
+        run(grid, whole, pair, shards)
+
 
 def test_budgets_are_equal_and_recorded(tmp_path, pair, shards):
     """Catches: drafters with more steps, tokens or FLOPs than others; records of another run."""
