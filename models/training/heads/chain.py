@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from heads.dspark import BLOCK, DSpark
 from heads.eagle3 import Eagle3
 from heads.parts import TAPS, attend, project
-from heads.tap_draft import TapDraft
+from heads.tap_draft import DraftModel, TapDraft
 from model import Llama, LlamaConfig
 
 Draw = Callable[[Tensor], tuple[Tensor, Tensor]]  # logits -> tokens and their distributions
@@ -26,11 +27,15 @@ class Cache:
         shape = rows, c.num_key_value_heads, capacity, c.head_dim
         self.keys, self.values = torch.zeros(shape), torch.zeros(shape)
 
-    def attend(self, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> Tensor:
-        """Store rows at their positions, then let each see everything up to itself."""
+    def store(self, k: Tensor, v: Tensor, positions: Tensor) -> None:
+        """Store rows at their positions."""
         index = positions[:, None, :, None].expand_as(k)
         self.keys.scatter_(2, index, k)
         self.values.scatter_(2, index, v)
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> Tensor:
+        """Store rows at their positions, then let each see everything up to itself."""
+        self.store(k, v, positions)
         mask = torch.arange(self.keys.shape[2]) <= positions[:, None, :, None]
         return attend(q, self.keys, self.values, mask)
 
@@ -54,8 +59,8 @@ def run_layers(layers, caches: list[Cache], x: Tensor, rotation, positions: Tens
 class CachedTarget:
     """The target, one pass over new rows at a time."""
 
-    def __init__(self, target: Llama, rows: int, capacity: int):
-        self.model = target.model
+    def __init__(self, target: Llama, rows: int, capacity: int, taps: tuple[int, ...] = TAPS):
+        self.model, self.taps = target.model, taps
         self.caches = [Cache(target.config, rows, capacity) for _ in self.model.layers]
 
     def run(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -64,7 +69,7 @@ class CachedTarget:
         x = self.model.embed_tokens(ids)
         states = run_layers(self.model.layers, self.caches, x, rotation, positions)
         logits = F.linear(self.model.norm(states[-1]), self.model.embed_tokens.weight)
-        return logits, [states[after - 1] for after in TAPS]
+        return logits, [states[after - 1] for after in self.taps]
 
 
 class Drafter(ABC):
@@ -104,9 +109,9 @@ class Drafter(ABC):
 
 
 class TapDrafter(Drafter):
-    """Drafts with a TapDraft; an untrained one is the draft model itself."""
+    """Drafts with a TapDraft or a draft model; an untrained TapDraft is the draft model itself."""
 
-    def __init__(self, head: TapDraft, rows: int, capacity: int):
+    def __init__(self, head: TapDraft | DraftModel, rows: int, capacity: int):
         super().__init__(head, len(head.model.layers), rows, capacity)
 
     def begin(self, first: Tensor) -> None:
@@ -155,4 +160,45 @@ class Eagle3Drafter(Drafter):
         return layer.finish(hidden, self.caches[0].attend(*rows, positions))
 
 
-DRAFTERS = {TapDraft: TapDrafter, Eagle3: Eagle3Drafter}
+class DSparkDrafter:
+    """Drafts with a DSpark head: one block per round, of which the first tokens are drawn."""
+
+    def __init__(self, head: DSpark, rows: int, capacity: int):
+        self.head = head
+        self.caches = [Cache(head.config, rows, capacity) for _ in head.layers]
+
+    def begin(self, first: Tensor) -> None:
+        """Do nothing: context comes from features alone."""
+
+    def observe(self, ids: Tensor, positions: Tensor, features: list[Tensor], last: Tensor) -> None:
+        """Add the context of ``positions``; the token after row ``last`` is the next anchor."""
+        index = torch.arange(len(last))
+        held = self.head.context(features, rotations(self.head, positions))
+        for cache, (keys, values) in zip(self.caches, held):
+            cache.store(keys, values, positions)
+        self.anchor, self.position = ids[index, last], positions[index, last] + 1
+
+    def propose(self, count: int, draw: Draw) -> tuple[Tensor, Tensor]:
+        """Return drafted tokens (batch, count) and their distributions."""
+        rows, capacity = len(self.anchor), self.caches[0].keys.shape[2]
+        positions = self.position[:, None] + torch.arange(BLOCK)
+        before = (torch.arange(capacity) < self.position[:, None])[:, None, None]
+        block = torch.ones(rows, 1, BLOCK, BLOCK, dtype=torch.bool)
+        mask = torch.cat((before.expand(-1, -1, BLOCK, -1), block), dim=-1)
+        held = [(cache.keys, cache.values) for cache in self.caches]
+        rotation = rotations(self.head, positions)
+        states = self.head.block(self.anchor[:, None], rotation, held, mask)
+        token, found = self.anchor, []
+        for row in range(count):
+            token, distribution = draw(self.head.logits(self.head.after(states[:, row], token)))
+            found.append((token, distribution))
+        tokens, distributions = zip(*found)
+        return torch.stack(tokens, dim=1), torch.stack(distributions, dim=1)
+
+
+DRAFTERS = {
+    DraftModel: TapDrafter,
+    TapDraft: TapDrafter,
+    Eagle3: Eagle3Drafter,
+    DSpark: DSparkDrafter,
+}

@@ -64,7 +64,7 @@ def randomize(head: nn.Module) -> None:
 def own_eagle3(head: Eagle3, ids: Tensor, features: list[Tensor]) -> Tensor:
     """Return the recipe's logits (anchors, depths, vocabulary) at every anchor of a text."""
     anchors = torch.arange(1, ids.shape[1] - head.depths + 1)
-    verified, drafted = head(ids, features, anchors)
+    verified, drafted, _ = head(ids, features, anchors)
     return head.logits(torch.cat((verified[:, anchors, None], drafted), dim=2))[0]
 
 
@@ -138,7 +138,7 @@ def check_eagle3(folder: Path, ids: Tensor, features: list[Tensor]) -> None:
         randomize(head)
         ours = own_eagle3(head, ids, features)
         for layout, reader in readers.items():
-            export(head, features[0].shape[-1], folder / layout, layout)
+            export(head, HERE.parent, folder / layout, layout)
             theirs = reader(folder / layout, head, ids, features)[: len(ours)]
             compare(f"EAGLE-3 of width {head.config.hidden_size}, {layout}", theirs, ours)
 
@@ -147,15 +147,15 @@ def check_tap(folder: Path, ids: Tensor, features: list[Tensor]) -> None:
     """Check the tap draft without features, which is the draft model, and with features."""
     draft = HERE.parent / "draft"
     head = TapDraft(load_folder(draft), features[0].shape[-1]).eval()
-    export(head, features[0].shape[-1], folder)
+    export(head, HERE.parent, folder)
     theirs = of_llama(folder, ids)
     assert torch.equal(theirs, of_llama(draft, ids)), "with fc = 0 the tap draft is the draft model"
     compare("tap draft with fc = 0", theirs, load_folder(draft)(ids))
     head.begin(features)
     randomize(head)
-    export(head, features[0].shape[-1], folder)
+    export(head, HERE.parent, folder)
     extra = F.pad(head.fuse([x[:, :-1] for x in features]), (0, 0, 1, 0))
-    verified, _ = head(ids, features, torch.tensor([1]))
+    verified, *_ = head(ids, features, torch.tensor([1]))
     compare("tap draft", of_llama(folder, ids, extra), head.logits(verified))
 
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from heads.parts import TAPS, Fusion, attend, project
+from heads.parts import TAPS, Fusion, attend, draw, project, rotations
 from model import Llama, LlamaConfig, Mlp, RMSNorm
 
 
@@ -51,9 +51,9 @@ class Eagle3(Fusion):
     fc_std = 0.02
     depths = 5  # steps of the training-time test
 
-    def __init__(self, draft: Llama, target_width: int):
+    def __init__(self, draft: Llama, target_width: int, taps: tuple[int, ...] = TAPS):
         c = draft.config
-        super().__init__(len(TAPS), target_width, c.hidden_size, c.rms_norm_eps)
+        super().__init__(taps, target_width, c.hidden_size, c.rms_norm_eps)
         self.config = c
         self.embed_tokens = nn.Embedding(c.vocab_size, c.hidden_size)
         self.lm_head = nn.Linear(c.hidden_size, c.vocab_size, bias=False)
@@ -74,32 +74,38 @@ class Eagle3(Fusion):
         return self.lm_head(self.norm(hidden))
 
     def forward(
-        self, ids: Tensor, features: list[Tensor], anchors: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return the verified rows (batch, time, width) and those of drafts behind ``anchors``.
+        self, ids: Tensor, features: list[Tensor], anchors: Tensor, uniforms: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the verified rows (batch, time, width), and drafts behind ``anchors``.
 
         An anchor is the position of a last committed token; its row, whose feature is that of
-        the token before, stands at the anchor's place, and the first place is void. Drafts
-        (batch, anchors, depths - 1, width) grow by one row each at a time, on the head's own
-        outputs (training-time test).
+        the token before, stands at the anchor's place, and the first place is void. Drafted rows
+        (batch, anchors, depths - 1, width) grow one at a time, on the head's own outputs
+        (training-time test). Their tokens (batch, anchors, depths - 1) are the text's or, with
+        ``uniforms`` of that shape, drawn.
         """
         layer, rows = self.layers[0], torch.arange(ids.shape[1] - 1)
         hidden = self.fuse([x[:, :-1] for x in features])
-        embedded = self.embed_tokens(ids).to(hidden.dtype)
-        q, keys, values = self._project(embedded[:, 1:], hidden, rows)
+        q, keys, values = self._project(ids[:, 1:], hidden, rows)
         verified = layer.finish(hidden, attend(q, keys, values, None))
         first, own = anchors - 1, torch.eye(len(anchors), dtype=torch.bool)
-        hidden, mask, drafted = verified[:, first], first[:, None] >= rows, []
+        hidden, mask = verified[:, first], first[:, None] >= rows
+        drafted, tokens = [], []
         for step in range(1, self.depths):
-            q, k, v = self._project(embedded[:, anchors + step], hidden, first + step)
+            if uniforms is None:
+                tokens.append(ids[:, anchors + step])
+            else:
+                tokens.append(draw(self.logits(hidden), uniforms[:, :, step - 1]))
+            q, k, v = self._project(tokens[-1], hidden, first + step)
             keys, values = torch.cat((keys, k), dim=2), torch.cat((values, v), dim=2)
             mask = torch.cat((mask, own), dim=1)
             hidden = layer.finish(hidden, attend(q, keys, values, mask))
             drafted.append(hidden)
-        return F.pad(verified, (0, 0, 1, 0)), torch.stack(drafted, dim=2)
+        stacked = torch.stack(drafted, dim=2), torch.stack(tokens, dim=2)
+        return F.pad(verified, (0, 0, 1, 0)), *stacked
 
-    def _project(self, embedded: Tensor, hidden: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
+    def _project(self, ids: Tensor, hidden: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
         """Return queries, keys and values of rows at the given positions."""
-        cos, sin = self.cos[rows].to(hidden.dtype), self.sin[rows].to(hidden.dtype)
         layer = self.layers[0]
-        return project(layer.self_attn, layer.join(embedded, hidden), cos, sin)
+        joined = layer.join(self.embed_tokens(ids).to(hidden.dtype), hidden)
+        return project(layer.self_attn, joined, *rotations(self, rows, hidden))

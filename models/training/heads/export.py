@@ -2,42 +2,45 @@
 
 A tap draft has the draft model's config and tensors, the numbers of its taps, and ``fc`` and
 ``fc_norm``. An EAGLE-3 head is written in one of the two published layouts. Taps are numbered
-by layers passed: k = the state after k layers, the last before the final norm.
+by layers passed: k = the state after k layers, the last before the final norm. A DSpark head has
+DeepSpec's layout, which counts the layers from 0: k = the state after k + 1 layers. A draft model
+gets its tokenizer, too.
 """
 
 import argparse
 import json
+import shutil
 from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from tokenizers import Tokenizer
 from torch import nn
 
 from evaluate import HERE, load_folder
 from export import configs
+from heads.dspark import BLOCK, LAYERS, RANK, DSpark
 from heads.parts import TAPS
-from heads.tap_draft import TapDraft
+from heads.tap_draft import DraftModel, TapDraft
 from heads.tau import load_head
 from heads.train import HEADS
-from tokenizer import BOS, EOS
 
 LAYOUTS = "safeailab", "speculators"
+TOKENIZER = "tokenizer.json", "tokenizer_config.json", "generation_config.json"
 FEATURE_KEYS = {"norm_before_residual": False, "norm_before_fc": False, "fc_norm": True}
 
 
-def tap_config(llama: dict, width: int) -> dict:
+def tap_config(llama: dict, width: int, taps: tuple[int, ...] = TAPS) -> dict:
     """Return a tap draft's config."""
     return {
         **llama,
         "architectures": ["TapDraftForCausalLM"],
         "model_type": "tap_draft",
         "target_hidden_size": width,
-        "eagle_aux_hidden_state_layer_ids": list(TAPS),
+        "eagle_aux_hidden_state_layer_ids": list(taps),
     }
 
 
-def safeailab_config(llama: dict, width: int) -> dict:
+def safeailab_config(llama: dict, width: int, taps: tuple[int, ...]) -> dict:
     """Return an EAGLE-3 head's config with every key at the top level.
 
     It leaves out ``norm_output``: without this key all readers have the norm before the head matrix
@@ -50,13 +53,13 @@ def safeailab_config(llama: dict, width: int) -> dict:
         "num_hidden_layers": 1,
         "draft_vocab_size": llama["vocab_size"],
         "target_hidden_size": width,
-        "num_aux_hidden_states": len(TAPS),
-        "eagle_aux_hidden_state_layer_ids": list(TAPS),
+        "num_aux_hidden_states": len(taps),
+        "eagle_aux_hidden_state_layer_ids": list(taps),
         "tie_word_embeddings": False,
     }
 
 
-def speculators_config(llama: dict, width: int) -> dict:
+def speculators_config(llama: dict, width: int, taps: tuple[int, ...]) -> dict:
     """Return an EAGLE-3 head's config with the layer's own part nested."""
     layer = {k: v for k, v in llama.items() if k not in ("architectures", "use_cache")}
     layer |= {"num_hidden_layers": 1, "tie_word_embeddings": False}
@@ -68,7 +71,7 @@ def speculators_config(llama: dict, width: int) -> dict:
         "speculators_version": "0.9.0",
         "draft_vocab_size": llama["vocab_size"],
         "target_hidden_size": width,
-        "eagle_aux_hidden_state_layer_ids": list(TAPS),
+        "eagle_aux_hidden_state_layer_ids": list(taps),
         "norm_output": False,
         "tie_word_embeddings": False,
         "torch_dtype": "bfloat16",
@@ -82,24 +85,57 @@ def speculators_config(llama: dict, width: int) -> dict:
     }
 
 
-def export(head: nn.Module, width: int, folder: Path, layout: str = LAYOUTS[0]) -> None:
-    """Write a head for a target of that width; both files get their names when they are whole."""
-    tokenizer = Tokenizer.from_file(str(HERE.parent / "draft/tokenizer.json"))
-    ids = (tokenizer.token_to_id(name) for name in (BOS, EOS))
-    llama = configs(head.config, *ids)["config.json"]
-    weights = {name: p.detach().to(torch.bfloat16) for name, p in head.state_dict().items()}
+def dspark_config(llama: dict, width: int, head: DSpark) -> dict:
+    """Return a DSpark head's config; the head drafts the token after each row."""
+    return {
+        **llama,
+        "architectures": ["Qwen3DSparkModel"],
+        "model_type": "qwen3",
+        "num_hidden_layers": LAYERS,
+        "layer_types": ["full_attention"] * LAYERS,
+        "target_hidden_size": width,
+        "target_layer_ids": [tap - 1 for tap in head.taps],
+        "block_size": BLOCK,
+        "mask_token_id": head.mask,
+        "markov_rank": RANK,
+        "markov_head_type": "vanilla",
+        "enable_confidence_head": True,
+        "confidence_head_with_markov": True,
+        "tie_word_embeddings": False,
+    }
+
+
+def layout_of(head: nn.Module, llama: dict, width: int, layout: str) -> tuple[dict, dict]:
+    """Return config and tensors of a head."""
+    weights = dict(head.state_dict())
+    if isinstance(head, DraftModel):
+        return llama, weights
     if isinstance(head, TapDraft):
-        config = tap_config(llama, width)
-    elif layout == "speculators":
-        config = speculators_config(llama, width)
-    else:
-        config = safeailab_config(llama, width)
-        weights = {n.replace("layers.0.", "midlayer."): w for n, w in weights.items()}
+        return tap_config(llama, width, head.taps), weights
+    if isinstance(head, DSpark):
+        weights["fc.weight"] = weights["fc.weight"] * weights.pop("scale")
+        return dspark_config(llama, width, head), weights
+    if layout == "speculators":
+        return speculators_config(llama, width, head.taps), weights
+    weights = {n.replace("layers.0.", "midlayer."): w for n, w in weights.items()}
+    return safeailab_config(llama, width, head.taps), weights
+
+
+def export(head: nn.Module, pair: Path, folder: Path, layout: str = LAYOUTS[0]) -> None:
+    """Write a head for the target in ``pair``; files get their names when all are whole."""
+    target = json.loads((pair / "target/config.json").read_text())
+    llama = configs(head.config, target["bos_token_id"], target["eos_token_id"])["config.json"]
+    config, weights = layout_of(head, llama, target["hidden_size"], layout)
 
     folder.mkdir(parents=True, exist_ok=True)
-    staged = {name: folder / f".{name}" for name in ("model.safetensors", "config.json")}
+    copied = TOKENIZER if isinstance(head, DraftModel) else ()
+    names = "model.safetensors", *copied, "config.json"
+    staged = {name: folder / f".{name}" for name in names}
+    weights = {name: p.detach().to(torch.bfloat16).contiguous() for name, p in weights.items()}
     save_file(weights, staged["model.safetensors"], metadata={"format": "pt"})
     staged["config.json"].write_text(json.dumps(config, indent=2) + "\n")
+    for name in copied:
+        shutil.copyfile(pair / "target" / name, staged[name])
     for name, path in staged.items():
         path.chmod(0o644)
         path.replace(folder / name)
@@ -116,7 +152,7 @@ def main() -> None:
 
     target, draft = (load_folder(HERE.parent / name) for name in ("target", "draft"))
     head = load_head(args.head, args.work / f"{args.head}.pt", target, draft)
-    export(head, target.config.hidden_size, args.folder, args.layout)
+    export(head, HERE.parent, args.folder, args.layout)
     total = sum(path.stat().st_size for path in args.folder.iterdir())
     print(f"{args.folder}: {total} bytes")
 

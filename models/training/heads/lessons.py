@@ -21,20 +21,24 @@ SEED = 29
 class Lessons:
     """Micro-batches of windows and anchors; each depends only on its index."""
 
-    def __init__(self, shards: Path, split: str):
-        self.own_path = shards / f"{split}-sampled.bin"
-        self.text = Mixture(shards, MICRO_TOKENS // 2, SEED, split)
+    def __init__(self, shards: Path, split: str, seed: int = SEED, tokens: int = MICRO_TOKENS):
+        self.own_path, self.seed = shards / f"{split}-sampled.bin", seed
+        self.text = Mixture(shards, tokens // 2, seed, split)
         self.own: dict[int, Windows] = {}
+
+    def windows(self, context: int, index: int) -> Tensor:
+        """Return ids (windows, context) of micro-batch ``index``."""
+        if context not in self.own:
+            self.own = {context: Windows(self.own_path, context, self.seed)}
+        text = self.text.batch(context, index)
+        own = self.own[context].batch(index, len(text)).astype(np.int64)
+        return torch.cat((text, torch.from_numpy(own)))[:, :context]
 
     def batch(self, context: int, index: int) -> tuple[Tensor, Tensor]:
         """Return ids (windows, context) and the anchors' positions in every window."""
-        if context not in self.own:
-            self.own = {context: Windows(self.own_path, context, SEED)}
-        text = self.text.batch(context, index)
-        own = self.own[context].batch(index, len(text)).astype(np.int64)
-        windows = torch.cat((text, torch.from_numpy(own)))[:, :context]
-        shift = 1 + int(np.random.default_rng([SEED, index]).integers(STRIDE))
-        return windows, shift + STRIDE * torch.arange(context // STRIDE - 1)
+        shift = 1 + int(np.random.default_rng([self.seed, index]).integers(STRIDE))
+        anchors = shift + STRIDE * torch.arange(context // STRIDE - 1)
+        return self.windows(context, index), anchors
 
 
 class Objective(nn.Module):
@@ -55,7 +59,7 @@ class Objective(nn.Module):
             features = hidden_states(self.target.model, ids)
             hidden = self.target.model.norm(features[-1][:, torch.cat((first, later))])
             log_p = F.linear(hidden, self.target.model.embed_tokens.weight).float().log_softmax(-1)
-        verified, drafted = self.head(ids, features, anchors)
+        verified, drafted, _ = self.head(ids, features, anchors)
         rows = torch.cat((verified[:, first], drafted.flatten(1, 2)), dim=1)
         log_q = self.head.logits(rows).float().log_softmax(-1)
         p = log_p.exp()

@@ -9,18 +9,64 @@ from model import Decoder, RMSNorm, rotate
 TAPS = (3, 5, 7)  # layers after which the target's hidden state is read; 7 = before the final norm
 
 
+Held = list[tuple[Tensor, Tensor]]  # keys and values of every layer
+
+
 def hidden_states(target: Decoder, ids: Tensor, after: tuple[int, ...] = TAPS) -> list[Tensor]:
     """Return the target's hidden states (batch, time, width) after each layer of ``after``."""
-    x = target.embed_tokens(ids)
-    if torch.is_autocast_enabled(ids.device.type):
-        x = x.to(torch.bfloat16)
-    cos, sin = target.cos[: ids.shape[1]].to(x.dtype), target.sin[: ids.shape[1]].to(x.dtype)
-    found = []
-    for number, layer in enumerate(target.layers, start=1):
-        x = layer(x, cos, sin)
-        if number in after:
-            found.append(x)
-    return found
+    x = embed(target, ids)
+    states, _ = extend(target.layers, None, x, rotations(target, torch.arange(ids.shape[1]), x))
+    return [states[number - 1] for number in after]
+
+
+def embed(decoder: Decoder, ids: Tensor) -> Tensor:
+    """Return embeddings, in bf16 under autocast."""
+    x = decoder.embed_tokens(ids)
+    return x.to(torch.bfloat16) if torch.is_autocast_enabled(ids.device.type) else x
+
+
+def rotations(module: nn.Module, positions: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Return cosines and sines (rows, dim) of positions."""
+    return module.cos[positions].to(like.dtype), module.sin[positions].to(like.dtype)
+
+
+def extend(
+    layers: nn.ModuleList,
+    held: Held | None,
+    x: Tensor,
+    rotation: tuple[Tensor, Tensor],
+    mask: Tensor | None = None,
+) -> tuple[list[Tensor], Held]:
+    """Run decoder layers over rows that see the held rows and each other, where ``mask`` is true.
+
+    Without a mask the rows are the first ones, and causal. Return the states after each layer,
+    and the keys and values of all rows.
+    """
+    states, kept = [], []
+    for number, layer in enumerate(layers):
+        q, k, v = project(layer.self_attn, layer.input_layernorm(x), *rotation)
+        if held is not None:
+            k, v = (torch.cat(pair, dim=2) for pair in zip(held[number], (k, v)))
+        x = x + layer.self_attn.o_proj(attend(q, k, v, mask))
+        x = x + layer.mlp(layer.post_attention_layernorm(x))
+        states.append(x)
+        kept.append((k, v))
+    return states, kept
+
+
+def draft_mask(time: int, anchors: Tensor, steps: int) -> Tensor:
+    """Return what drafted rows see: of ``time`` verified rows, then of ``steps`` per anchor."""
+    owner = torch.arange(len(anchors)).repeat_interleave(steps)
+    order = torch.arange(len(owner))
+    own = (owner[:, None] == owner) & (order[:, None] >= order)
+    return torch.cat((anchors[owner][:, None] >= torch.arange(time), own), dim=1)
+
+
+@torch.no_grad()
+def draw(logits: Tensor, uniforms: Tensor) -> Tensor:
+    """Draw tokens at temperature 1, by the inverse of the cumulative distribution."""
+    mass = logits.float().softmax(-1).cumsum(-1)
+    return (mass < uniforms[..., None] * mass[..., -1:]).sum(-1).clamp_max(mass.shape[-1] - 1)
 
 
 class Fusion(nn.Module):
@@ -32,10 +78,11 @@ class Fusion(nn.Module):
 
     fc_std: float
 
-    def __init__(self, taps: int, target_width: int, width: int, eps: float):
+    def __init__(self, taps: tuple[int, ...], target_width: int, width: int, eps: float):
         super().__init__()
-        self.fc = nn.Linear(taps * target_width, width, bias=False)
-        self.fc_norm = nn.ModuleList(RMSNorm(target_width, eps) for _ in range(taps))
+        self.taps = taps
+        self.fc = nn.Linear(len(taps) * target_width, width, bias=False)
+        self.fc_norm = nn.ModuleList(RMSNorm(target_width, eps) for _ in taps)
 
     def fuse(self, features: list[Tensor]) -> Tensor:
         """Map one (batch, time, target width) tensor per tap to (batch, time, width)."""

@@ -79,7 +79,7 @@ def generate(target: Llama, head: nn.Module, prompts: list[list[int]], eos: int,
     draw, count = sampler(args.temperature), args.draft
     rows, longest = len(prompts), max(map(len, prompts))
     capacity = longest + args.new + 2 * count + 3
-    model = CachedTarget(target, rows, capacity)
+    model = CachedTarget(target, rows, capacity, head.taps)
     drafter = DRAFTERS[type(head)](head, rows, capacity)
     tokens = torch.zeros(rows, capacity, dtype=torch.long)
     for row, prompt in enumerate(prompts):
