@@ -13,13 +13,18 @@ committed token and eight of the block. `specdec bench` measures both in turns w
 divided by that of a pass that keeps none. Both alternate, sample by sample.
 """
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import start  # noqa: E402, F401
+
 import argparse
 import csv
 import itertools
 import json
 import re
 import subprocess
-from pathlib import Path
 
 import numpy as np
 
