@@ -46,10 +46,14 @@ pub fn ceilings<const N: usize>(
     draws: [(Siblings, usize); N],
 ) -> [Option<f64>; N] {
     let pairs = by_ratio(p, q);
-    draws.map(|(kind, k)| match kind {
-        Siblings::Independent => Some(independent(&pairs, k)),
-        Siblings::Distinct => distinct(&pairs, k),
-        _ => None,
+    draws.map(|(kind, k)| {
+        let found = match kind {
+            Siblings::Independent => Some(independent(&pairs, k)),
+            Siblings::Distinct => distinct(&pairs, k),
+            _ => None,
+        };
+        // Rounding, where p and q share almost nothing.
+        found.map(|acceptance| acceptance.max(0.0))
     })
 }
 

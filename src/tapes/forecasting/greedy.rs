@@ -154,8 +154,8 @@ struct Scored<'t> {
     greedy: Option<SequenceOdds<'t>>,
 }
 
-/// What is accepted at a position, or, where the score shows no more, what of it is the token of the
-/// completion ÷ p of that token: the mean is the same.
+/// Acceptance at a position. Where a score does not hold it, this is the probability that the token
+/// of the completion is accepted, which has the same mean.
 #[derive(Debug, Clone, Copy)]
 struct Accepted {
     drawn: Option<f64>,
