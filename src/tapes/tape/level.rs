@@ -1,4 +1,4 @@
-//! The acceptance of drafted tokens at one position, whatever token the completion has there.
+//! The acceptance of drafted tokens at one position, for any token that the completion has there.
 
 use serde::{Deserialize, Serialize};
 

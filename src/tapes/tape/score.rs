@@ -158,7 +158,7 @@ impl TapeScore {
         }
     }
 
-    /// Adds what a position accepts, whatever token is there; without q nothing is drafted.
+    /// Adds the acceptance at a position, for any token there; without q nothing is drafted.
     pub(super) fn add_position(&mut self, p: &Dist, q: Option<&Dist>) {
         if let Some(overlap) = &mut self.overlap {
             overlap.push(q.map_or(0.0, |q| p.overlap(q)));

@@ -24,7 +24,7 @@ use crate::model::{LanguageModel, Session, Tap, Want, Work, evaluate_one};
 ///
 /// After a draft diverges from the completion, it continues with its most probable tokens. Its
 /// length is exact unless the policy looks at those. With a `reader`, the score also has what the
-/// first token of each draft accepts, whatever token the completion has there.
+/// first token of each draft accepts, for any token that the completion has there.
 ///
 /// # Errors
 /// If the drafter fails.
