@@ -67,8 +67,8 @@ impl AuditedHead<'_> {
         let ends: &[Token] = &[];
         let most = spec.num_speculative_tokens;
         let method = spec.build_with(*tools)?;
-        let starts = draft_starts(method, tools.target, (vocab, ends), sequence, most)?;
-        let each = starts.iter().enumerate().map(|(start, draft)| {
+        let score = draft_starts(method, tools.target, (vocab, ends), sequence, most, None)?;
+        let each = score.starts.iter().flatten().enumerate().map(|(start, draft)| {
             let logs = draft.log_q.iter().zip(&log_p[start..]);
             logs.map(|(&log_q, &log_p)| TokenOdds::of_logs(log_p, log_q)).collect()
         });

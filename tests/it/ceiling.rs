@@ -7,7 +7,7 @@ use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use specdec::core::chance::{Chance, Exhaustive, Request, Seeded};
 use specdec::core::distribution::Dist;
 use specdec::core::tree::{Draft, Siblings};
-use specdec::method::verify::ceiling;
+use specdec::method::verify::{ceiling, ceilings};
 
 use crate::verifier_distribution::{grow, random_distribution};
 
@@ -79,6 +79,25 @@ fn the_ceiling_counts_races_rather_than_distinct_winners() {
         assert!((found - (1.0 + 0.4 - 0.81)).abs() < TOLERANCE, "{found}");
     }
     assert!(merged > 0);
+}
+
+/// Catches: sums that round to slightly more than 1 make a ceiling negative.
+#[test]
+fn nothing_of_a_draft_is_accepted_that_the_target_cannot_draw() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    for vocab in [4, 40] {
+        for _ in 0..200 {
+            let [p, q] = [0, 1].map(|side| {
+                let of = random_distribution(vocab, &mut rng);
+                let own = |t: u32| if t % 2 == side { of.p(t) + 0.01 } else { 0.0 };
+                Dist::from_weights((0..vocab as u32).map(own).collect()).unwrap()
+            });
+            let draws = [(Siblings::Independent, 2), (Siblings::Distinct, 2)];
+            for found in ceilings(&p, &q, draws).map(Option::unwrap) {
+                assert!((0.0..TOLERANCE).contains(&found), "{found}");
+            }
+        }
+    }
 }
 
 fn dist(probs: [f64; 2]) -> Dist {

@@ -252,6 +252,8 @@ mod forecast_against;
 #[cfg(feature = "harness")]
 mod forecast_by_hand;
 #[cfg(feature = "harness")]
+mod forecast_greedy;
+#[cfg(feature = "harness")]
 mod gate;
 #[cfg(feature = "serve")]
 mod gather;

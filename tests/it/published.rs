@@ -147,3 +147,143 @@ fn the_speedups_of_drafters_by_category_are_those_of_the_run() {
         assert_eq!([of("T = 0"), of("T = 1")].concat(), row[1..], "{method}");
     }
 }
+
+const DRAWN: &str = "results/19-drawn-or-greedy/2026-11-29-amd-epyc-2c";
+
+/// A text on one line.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A row of a file of results, by column.
+type Columns = BTreeMap<String, String>;
+
+fn drawn(name: &str) -> Vec<Columns> {
+    let mut file = csv::Reader::from_path(project(&format!("{DRAWN}/{name}.csv"))).unwrap();
+    file.deserialize().collect::<Result<_, _>>().unwrap()
+}
+
+/// A row of a table: a draft, its temperature, and values with two decimals; "-" for NaN.
+fn line(key: &[&str], values: impl IntoIterator<Item = f64>) -> String {
+    let shown = |value: f64| if value.is_nan() { "-".to_owned() } else { format!("{value:.2}") };
+    let values = values.into_iter().map(shown);
+    let key = key.iter().map(ToString::to_string);
+    format!("| {} |\n", key.chain(values).collect::<Vec<_>>().join(" | "))
+}
+
+fn value(row: &Columns, column: &str) -> f64 {
+    row[column].parse().unwrap()
+}
+
+/// The row of `levels.csv` for a number of tokens, next to that of one token.
+fn level<'r>(levels: &'r [Columns], one: &Columns, tokens: &str, draws: &str) -> &'r Columns {
+    let same = |other: &&Columns| {
+        let keys = ["draft", "temperature", "draft_temperature"];
+        other["tokens"] == tokens
+            && other["draws"] == draws
+            && keys.iter().all(|key| other[*key] == one[*key])
+    };
+    levels.iter().find(same).unwrap()
+}
+
+/// Catches: a table or a count of the page is not that of the results.
+#[test]
+fn tables_of_drawn_and_greedy_drafts_are_in_the_results() {
+    let page = text("experiments/19-drawn-or-greedy/README.md");
+    let (levels, measured) = (drawn("levels"), drawn("measured"));
+    let (mut positions, mut runs, mut scaled) = (String::new(), String::new(), String::new());
+    // By row: drawn tokens win, greedy siblings win against either kind of draws, a tree with one of
+    // each has the most tokens.
+    let mut wins = [(0, 0); 4];
+    let mut shares = Vec::new();
+    let one = levels.iter().filter(|row| row["tokens"] == "1");
+    let (own, others) = one.partition::<Vec<_>, _>(|row| row["draft_temperature"].is_empty());
+    for row in own {
+        let key = [&*row["draft"], &*row["temperature"]];
+        let [two, distinct] =
+            ["independent", "distinct"].map(|draws| level(&levels, row, "2", draws));
+        let four = level(&levels, row, "4", "independent");
+        let of = |row: &Columns| ["drawn", "greedy"].map(|column| value(row, column));
+        let ([a, b], [c, d], [e, _], [f, g]) = (of(row), of(two), of(distinct), of(four));
+        shares.push(value(row, "greedy_better"));
+        positions += &line(&key, [a, b, value(row, "greedy_better"), c, e, d, f, g]);
+        let cells = measured.iter().filter(|cell| {
+            cell["draft"] == key[0] && value(cell, "temperature") == value(row, "temperature")
+        });
+        let cells = cells.collect::<Vec<_>>();
+        let tau = |of: &dyn Fn(&str) -> bool| {
+            let own = cells.iter().find(|cell| of(&cell["params"]));
+            own.map(|cell| value(cell, "block_efficiency"))
+        };
+        let cold = |params: &str| params.contains("draft_temperature=0");
+        let chain = |params: &str| !cold(params) && !params.contains("tree=");
+        let tree = |kind: &str| tau(&|params| params == format!("siblings={kind};tree=2,2,2"));
+        let kinds = ["independent", "distinct", "top_k", "last_sampled"].map(tree);
+        runs += &line(
+            &key,
+            [tau(&chain), tau(&cold)].into_iter().chain(kinds).map(|tau| tau.unwrap_or(f64::NAN)),
+        );
+        let mut count = |at: usize, won: bool| {
+            wins[at].0 += usize::from(won);
+            wins[at].1 += 1;
+        };
+        count(0, a > b);
+        count(1, d > c);
+        count(2, d > e);
+        if let [Some(x), Some(y), Some(z), Some(both)] = kinds {
+            count(3, both >= x.max(y).max(z));
+        }
+        let same = |other: &&&Columns| [&*other["draft"], &*other["temperature"]] == key;
+        let at = others.iter().filter(same).map(|other| value(other, "drawn")).collect::<Vec<_>>();
+        if !at.is_empty() {
+            scaled += &line(&key[1..], [b].into_iter().chain(at));
+        }
+    }
+    for table in [positions, runs, scaled] {
+        assert!(page.contains(&table), "the page should have this table:\n{table}");
+    }
+    let [drawn, independent, distinct, both] = wins.map(|(won, of)| format!("{won} of {of}"));
+    let share = |share: f64| format!("{:.0} %", 100.0 * share);
+    let least = shares.iter().copied().fold(1.0, f64::min);
+    let most = shares.iter().copied().fold(0.0, f64::max);
+    for sentence in [
+        format!("accepted more than the greedy one in {drawn} rows"),
+        format!("better at {} to {} of the positions", share(least), share(most)),
+        format!("more than two independent draws in {independent} rows"),
+        format!("more than two draws without replacement in {distinct} rows"),
+        format!("the most tokens per round in {both} rows"),
+    ] {
+        assert!(words(&page).contains(&sentence), "the page should have: {sentence}");
+    }
+}
+
+/// Catches: forecasts of greedy or of drawn drafts are not what runs measure; a number of the page
+/// for a category of prompts is not that of the results.
+#[test]
+fn drawn_and_greedy_drafts_are_measured_as_forecast() {
+    let page = words(&text("experiments/19-drawn-or-greedy/README.md"));
+    let gaps = drawn("gaps");
+    let inside = gaps.iter().filter(|gap| {
+        let [forecast, measured] = ["forecast", "measured"].map(|column| value(gap, column));
+        assert!((forecast / measured - value(gap, "ratio")).abs() < 1e-9);
+        value(gap, "ratio_lo99") <= 1.0 && 1.0 <= value(gap, "ratio_hi99")
+    });
+    let (inside, all) = (inside.count(), gaps.len());
+    // More than two of forty 99 % intervals miss the truth less than once in a hundred times.
+    assert!(all >= 40 && inside + 2 >= all, "{inside} of {all}");
+    assert!(page.contains(&format!("{inside} of {all} cells")), "{inside} of {all}");
+    let categories = drawn("categories");
+    let of = |category: &str| {
+        let own = categories.iter().find(|row| {
+            row["draft"] == "draft" && row["temperature"] == "1.0" && row["category"] == category
+        });
+        let [drawn, greedy] = ["drawn", "greedy"].map(|column| value(own.unwrap(), column));
+        format!("{greedy:.2} instead of {drawn:.2}")
+    };
+    let sentence = format!("{} in documentation, {} in code", of("docs"), of("code"));
+    assert!(page.contains(&sentence), "{sentence}");
+    let measured = drawn("measured");
+    let cold = measured.iter().find(|row| value(row, "temperature") == 0.3).unwrap();
+    let sentence = format!("{:.0} % of the tokens", 100.0 * value(cold, "loop_share"));
+    assert!(page.contains(&sentence), "{sentence}");
+}

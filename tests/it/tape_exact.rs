@@ -150,8 +150,7 @@ impl Case {
         if self.drafter != "model" || self.length.is_some() {
             let method = self.method((target, draft));
             let tokens = (self.pair.vocab, &*target.info().eos);
-            let starts = draft_starts(method, None, tokens, sequence, self.k).unwrap();
-            return TapeScore { starts: Some(starts), ..nothing };
+            return draft_starts(method, None, tokens, sequence, self.k, None).unwrap();
         }
         let temperature = self.draft_temperature.unwrap_or(self.sampling.temperature);
         let sampler = Sampler::new(SamplingParams { temperature, ..self.sampling }).unwrap();

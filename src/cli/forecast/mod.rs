@@ -3,6 +3,7 @@
 mod advise;
 mod paste;
 mod printed_forecast;
+mod printed_greedy;
 mod served;
 
 use std::path::{Path, PathBuf};
@@ -21,8 +22,8 @@ use crate::method::draft::parse_tree;
 use crate::run::report::{self, SpeedVerdict};
 use crate::tapes::forecasting::{
     CostSetting, CostTable, Costed, ForecastCell, ForecastContrast, ForecastDoubt, ForecastGap,
-    ForecastRow, NearerDraft, TreeShape, TunedDraft, best, doubts, forecast_cells,
-    forecast_contrasts, gaps, nearer_drafts, tuned_drafts, verdict,
+    ForecastRow, GreedyForecast, NearerDraft, TreeShape, TunedDraft, best, doubts, forecast_cells,
+    forecast_contrasts, gaps, greedy_forecasts, nearer_drafts, tuned_drafts, verdict,
 };
 use crate::tapes::recording::read_tape_file;
 use crate::tapes::tape::{MAX_SIBLINGS, SiblingKind, Tape};
@@ -109,6 +110,7 @@ struct Forecasts {
     gaps: Vec<ForecastGap>,
     tuned: Vec<TunedDraft>,
     nearer: Vec<NearerDraft>,
+    greedy: Vec<GreedyForecast>,
 }
 
 /// What the command prints with `--json`.
@@ -120,6 +122,7 @@ struct ForecastReport<'a> {
     cells: Vec<ForecastRow>,
     tuned: &'a [TunedDraft],
     nearer: &'a [NearerDraft],
+    greedy: &'a [GreedyForecast],
     gaps: &'a [ForecastGap],
 }
 
@@ -163,6 +166,7 @@ pub(super) fn run(args: &ForecastArgs) -> Result<()> {
         cells: rows,
         tuned: &found.tuned,
         nearer: &found.nearer,
+        greedy: &found.greedy,
         gaps: &found.gaps,
     })
 }
@@ -214,7 +218,20 @@ impl Forecasts {
         let (tuned, nearer) = (tuned_drafts(&tape, &cells, k), nearer_drafts(&tape, k));
         let doubts = doubts(&tape);
         let contrasts = forecast_contrasts(&tape, &cells);
-        Ok(Self { tape, doubts, costs, served, settings, cells, contrasts, gaps, tuned, nearer })
+        let greedy = greedy_forecasts(&tape);
+        Ok(Self {
+            tape,
+            doubts,
+            costs,
+            served,
+            settings,
+            cells,
+            contrasts,
+            gaps,
+            tuned,
+            nearer,
+            greedy,
+        })
     }
 
     /// The best cell of each sampling setting that occurs.

@@ -35,6 +35,7 @@ impl ForecastText<'_> {
         self.contrasts(&mut text)?;
         self.tuned(&mut text)?;
         self.nearer(&mut text)?;
+        self.greedy(&mut text)?;
         self.gaps(&mut text)?;
         Ok(text)
     }
@@ -59,7 +60,7 @@ impl ForecastText<'_> {
         self.0.tape.header.samplings[cell.config.sampling].words()
     }
 
-    fn drafter(&self, drafter: usize) -> String {
+    pub(super) fn drafter(&self, drafter: usize) -> String {
         shown::line(&self.0.tape.drafters[drafter].describe())
     }
 

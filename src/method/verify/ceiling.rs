@@ -27,8 +27,7 @@ pub fn ceiling(draft: &Draft, at: Option<NodeId>, p: &Dist) -> Option<f64> {
     let k = children.iter().map(|&id| draft.node(id).multiplicity).sum();
     match draft.siblings(at) {
         _ if k == 1 => Some(p.overlap(&first)),
-        Siblings::Independent => Some(independent(p, &first, k)),
-        Siblings::Distinct => distinct(p, &first, k),
+        kind @ (Siblings::Independent | Siblings::Distinct) => ceilings(p, &first, [(kind, k)])[0],
         Siblings::TopK => Some(listed(&children)),
         Siblings::LastSampled => {
             let (last, certain) = children.split_last()?;
@@ -37,6 +36,25 @@ pub fn ceiling(draft: &Draft, at: Option<NodeId>, p: &Dist) -> Option<f64> {
         Siblings::Hub => Some(hub(p, &first)),
         Siblings::Mixed => None,
     }
+}
+
+/// `α*` for tokens drawn from q, as many and in the way that each of `draws` states; `None`
+/// as for [`ceiling`], and for all other kinds of siblings.
+pub fn ceilings<const N: usize>(
+    p: &Dist,
+    q: &Dist,
+    draws: [(Siblings, usize); N],
+) -> [Option<f64>; N] {
+    let pairs = by_ratio(p, q);
+    draws.map(|(kind, k)| {
+        let found = match kind {
+            Siblings::Independent => Some(independent(&pairs, k)),
+            Siblings::Distinct => distinct(&pairs, k),
+            _ => None,
+        };
+        // Rounding, where p and q share almost nothing.
+        found.map(|acceptance| acceptance.max(0.0))
+    })
 }
 
 /// (p, q) of every token in the support of q, by ascending p/q. A set S that minimises
@@ -48,20 +66,19 @@ fn by_ratio(p: &Dist, q: &Dist) -> Vec<(f64, f64)> {
 }
 
 /// `P(X ⊆ S) = q(S)^k`, and the optimal S is a prefix of the order by p/q.
-fn independent(p: &Dist, q: &Dist, k: usize) -> f64 {
+fn independent(pairs: &[(f64, f64)], k: usize) -> f64 {
     let mut sums = (0.0, 0.0);
-    let gaps = by_ratio(p, q).into_iter().map(|(p, q)| {
+    let gaps = pairs.iter().map(|(p, q)| {
         sums = (sums.0 + p, sums.1 + q);
         sums.0 - f64::powi(sums.1, k as i32)
     });
     1.0 + gaps.fold(0.0, f64::min)
 }
 
-fn distinct(p: &Dist, q: &Dist, k: usize) -> Option<f64> {
-    let pairs = by_ratio(p, q);
+fn distinct(pairs: &[(f64, f64)], k: usize) -> Option<f64> {
     match k {
-        _ if pairs.len() <= FEW => Some(1.0 + every_set(&pairs, k)),
-        2 => Some(1.0 + prefixes_of_two(&pairs)),
+        _ if pairs.len() <= FEW => Some(1.0 + every_set(pairs, k)),
+        2 => Some(1.0 + prefixes_of_two(pairs)),
         _ => None,
     }
 }

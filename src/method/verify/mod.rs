@@ -17,7 +17,7 @@ mod token_match;
 mod traversal;
 mod typical;
 
-pub use ceiling::ceiling;
+pub use ceiling::{ceiling, ceilings};
 pub use greedy_multi::GreedyMulti;
 pub use gumbel::Gumbel;
 pub use k_seq::KSeq;

@@ -7,6 +7,7 @@ mod cells;
 mod contrasts;
 mod doubts;
 mod fitted;
+mod greedy;
 mod read_costs;
 mod rows;
 mod timing;
@@ -18,6 +19,7 @@ pub use cells::{DecodingConfig, ForecastCell, PromptForecast, TreeShape, forecas
 pub use contrasts::{ForecastContrast, forecast_contrasts};
 pub use doubts::{ForecastDoubt, doubts};
 pub use fitted::write_costs;
+pub use greedy::{Bounded, GreedyChain, GreedyForecast, GreedyLevel, greedy_forecasts};
 pub use read_costs::CostTable;
 pub use rows::ForecastRow;
 pub use timing::{CostSetting, Costed, DraftedRound, SpentTime};

@@ -14,8 +14,8 @@ use crate::method::draft::{DRAFTERS, Tools, draft_sampling};
 use crate::method::length::{LENGTHS, LengthParams};
 use crate::model::ModelInfo;
 use crate::tapes::tape::{
-    DraftStart, Tape, TapeDrafter, TapeLine, TapeScore, TapeSequence, TargetReader, Teacher,
-    draft_starts, score_sequence,
+    Tape, TapeDrafter, TapeLine, TapeScore, TapeSequence, TargetReader, Teacher, draft_starts,
+    score_sequence,
 };
 
 /// The drafter that is a model and nothing else.
@@ -99,7 +99,7 @@ impl Scoring<'_> {
     /// Refuses to extend existing scores, since lines of a tape never change.
     fn check_known(&self, file: &TapeFile) -> Result<()> {
         let tape = file.tape();
-        for drafter in self.drafters.iter().filter(|drafter| reads_at_once(drafter)) {
+        for drafter in self.drafters.iter().filter(|drafter| drafter.needs_model()) {
             let Some(number) = tape.drafters.iter().position(|known| known == drafter) else {
                 continue;
             };
@@ -157,14 +157,9 @@ impl Scoring<'_> {
             lines.push(TapeScore { drafter, sequence: number, ..score });
         }
         for (described, &drafter) in others {
-            let starts = self.starts(
-                described,
-                target,
-                (tape.header.target.vocab, &*teachers.ends),
-                sequence,
-            );
-            let starts = Some(starts.with_context(place)?);
-            lines.push(TapeScore { drafter, sequence: number, starts, ..TapeScore::default() });
+            let vocab = tape.header.target.vocab;
+            let score = self.starts(described, target, (vocab, &mut *teachers), sequence);
+            lines.push(TapeScore { drafter, sequence: number, ..score.with_context(place)? });
         }
         Ok(lines)
     }
@@ -174,12 +169,20 @@ impl Scoring<'_> {
         &self,
         drafter: &TapeDrafter,
         target: SamplingParams,
-        tokens: (usize, &[Token]),
+        (vocab, teachers): (usize, &mut Teachers<'_>),
         sequence: &TapeSequence,
-    ) -> Result<Vec<DraftStart>, Error> {
+    ) -> Result<TapeScore, Error> {
         let method = spec(drafter, target).build_with(self.tools)?;
         let most = drafter.most.unwrap_or_default();
-        draft_starts(method, self.tools.target, tokens, sequence, most)
+        let Teachers { target: teacher, ends, .. } = teachers;
+        let sampler = Sampler::new(target)?;
+        let reader = teacher.as_mut().map(|teacher| TargetReader {
+            teacher,
+            sampler: &sampler,
+            beliefs: None,
+            ends,
+        });
+        draft_starts(method, self.tools.target, (vocab, ends), sequence, most, reader)
     }
 }
 
@@ -216,7 +219,9 @@ impl<'a> Teachers<'a> {
         let tools = scoring.tools;
         let both = scoring.overlap || scoring.beliefs.is_some();
         let target = tools.target.filter(|_| both).map(Teacher::new).transpose()?;
-        let draft = tools.draft.map(Teacher::new).transpose()?;
+        // Some models read a text only from where a draft begins.
+        let reads = scoring.drafters.iter().any(reads_at_once);
+        let draft = tools.draft.filter(|_| reads).map(Teacher::new).transpose()?;
         Ok(Self { draft, target, beliefs: scoring.beliefs, ends })
     }
 

@@ -167,6 +167,9 @@ impl Tape {
         if let Some(siblings) = &score.siblings {
             siblings.check(tokens)?;
         }
+        if let Some(level) = &score.level {
+            level.check(tokens)?;
+        }
         if let Some(beliefs) = &score.beliefs {
             beliefs.check(tokens, sequence.end)?;
         }

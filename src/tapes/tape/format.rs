@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::beliefs::DraftBeliefs;
 use super::forecast::{TapeEnd, TapeLength};
+use super::level::LevelScores;
 use super::log::TapeLog;
 use super::siblings::SiblingScores;
 use crate::core::distribution::Token;
@@ -157,6 +158,9 @@ pub struct TapeScore {
     /// The acceptance of several drafted tokens at one position.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub siblings: Option<SiblingScores>,
+    /// The acceptance of greedy and of drawn tokens at each position.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<LevelScores>,
     /// What draft length policies see of its drafts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beliefs: Option<DraftBeliefs>,

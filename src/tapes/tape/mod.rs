@@ -24,6 +24,7 @@ mod contents;
 mod diverging;
 mod forecast;
 mod format;
+mod level;
 mod log;
 mod odds;
 mod read;
@@ -42,6 +43,7 @@ pub use format::{
     DraftPasses, DraftStart, TAPE_FORMAT, TapeDrafter, TapeHeader, TapeLine, TapeModel, TapeScore,
     TapeSequence,
 };
+pub use level::{DRAWS, LevelScores};
 pub use log::{LoggedRound, TapeLog};
 pub use odds::{SequenceOdds, nodes};
 pub use read::{ReadTape, read_tape};

@@ -5,6 +5,7 @@ use super::beliefs::DraftBeliefs;
 use super::diverging::{DivergingDrafts, DraftSamplers, PartDists, pair};
 use super::forecast::TapeEnd;
 use super::format::{TapeScore, TapeSequence};
+use super::level::LevelScores;
 use super::siblings::SiblingScores;
 use super::teacher::{Teacher, distributions, parts};
 use crate::core::distribution::{Dist, Token};
@@ -22,6 +23,19 @@ pub struct TargetReader<'a, 'm> {
     pub beliefs: Option<usize>,
     /// The tokens with which such a draft ends.
     pub ends: &'a [Token],
+}
+
+impl TargetReader<'_, '_> {
+    /// p at the positions of a part, given the number of tokens of the prompt, and all tokens before
+    /// the part.
+    pub(super) fn distributions(
+        &mut self,
+        before: (usize, &[Token]),
+        part: &[Token],
+    ) -> Result<Vec<Dist>, Error> {
+        let logits = self.teacher.logits(before.1, part)?;
+        distributions(self.sampler, before, part, &logits, "the target")
+    }
 }
 
 /// The natural logarithms of the probabilities that `sampler` gives the tokens of the completion,
@@ -59,10 +73,7 @@ pub fn score_sequence(
     parts(sequence, |context, part| {
         let before = (prompt_len, context);
         let targets = match &mut target {
-            Some(TargetReader { teacher, sampler, .. }) => {
-                let logits = teacher.logits(context, part)?;
-                Some(distributions(sampler, before, part, &logits, "the target")?)
-            }
+            Some(target) => Some(target.distributions(before, part)?),
             None => None,
         };
         let logits = draft.logits(context, part)?;
@@ -120,6 +131,7 @@ impl TapeScore {
             overlap: both.clone(),
             race: both,
             siblings: with_target.then(SiblingScores::default),
+            level: with_target.then(LevelScores::default),
             beliefs: most.map(|most| DraftBeliefs { most, ..DraftBeliefs::default() }),
             ..Self::default()
         }
@@ -131,8 +143,8 @@ impl TapeScore {
             log_q.extend(part.iter().zip(&dists.drafts).map(log));
         }
         let both = targets.into_iter().flatten().zip(&dists.drafts);
-        if let Some(overlap) = &mut self.overlap {
-            overlap.extend(both.clone().map(|(p, q)| p.overlap(q)));
+        for (p, q) in both.clone() {
+            self.add_position(p, Some(q));
         }
         if let Some(race) = &mut self.race {
             race.extend(both.clone().zip(part).map(|((p, q), &token)| race_won(p, q, token)));
@@ -143,6 +155,16 @@ impl TapeScore {
             for (at, ((p, q), &token)) in each {
                 siblings.add(p, q, belief(at), token);
             }
+        }
+    }
+
+    /// Adds the acceptance at a position, for any token there; without q nothing is drafted.
+    pub(super) fn add_position(&mut self, p: &Dist, q: Option<&Dist>) {
+        if let Some(overlap) = &mut self.overlap {
+            overlap.push(q.map_or(0.0, |q| p.overlap(q)));
+        }
+        if let Some(level) = &mut self.level {
+            level.add(p, q);
         }
     }
 

@@ -5,7 +5,10 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::format::{DraftStart, TapeSequence};
+use super::format::{DraftStart, TapeScore, TapeSequence};
+use super::level::LevelScores;
+use super::score::TargetReader;
+use super::teacher::parts;
 use crate::core::chance::{Chance, Site};
 use crate::core::clock::RealClock;
 use crate::core::distribution::{Dist, Token};
@@ -20,7 +23,8 @@ use crate::model::{LanguageModel, Session, Tap, Want, Work, evaluate_one};
 /// policy may depend on earlier rounds, and the drafts must be chains. Heads read `target`.
 ///
 /// After a draft diverges from the completion, it continues with its most probable tokens. Its
-/// length is exact unless the policy looks at those.
+/// length is exact unless the policy looks at those. With a `reader`, the score also has what the
+/// first token of each draft accepts, for any token that the completion has there.
 ///
 /// # Errors
 /// If the drafter fails.
@@ -30,7 +34,8 @@ pub fn draft_starts(
     (vocab, ends): (usize, &[Token]),
     sequence: &TapeSequence,
     most: usize,
-) -> Result<Vec<DraftStart>, Error> {
+    mut reader: Option<TargetReader<'_, '_>>,
+) -> Result<TapeScore, Error> {
     let clock = RealClock::default();
     let prompt_len = sequence.prompt_tokens.len();
     let all = [sequence.prompt_tokens.as_slice(), &sequence.tokens].concat();
@@ -38,18 +43,35 @@ pub fn draft_starts(
     let prompt = PassDesk::new(&sequence.prompt_tokens, session.clone());
     method.drafter.prefill(&prompt, &clock)?;
     let mut starts = Vec::with_capacity(sequence.tokens.len());
-    for (start, rest) in (0..sequence.tokens.len()).map(|start| (start, &sequence.tokens[start..]))
-    {
-        let mut following = Following { rest };
-        let desk = PassDesk::new(&all[..prompt_len + start], session.clone());
-        let sizes = (prompt_len, vocab);
-        let round = Round::new(&desk, sizes, &mut *method.length, &mut following);
-        let limit = sequence.length().limit(start).min(most);
-        let mut round = Round { ends, limit, ..round };
-        let draft = at_once(method.drafter.propose(&mut round), &desk, &clock)?;
-        starts.push(start_of(&draft, rest));
-    }
-    Ok(starts)
+    let mut scored = TapeScore {
+        overlap: reader.is_some().then(Vec::new),
+        level: reader.is_some().then(LevelScores::default),
+        ..TapeScore::default()
+    };
+    parts(sequence, |context, part| {
+        let targets = match &mut reader {
+            Some(reader) => reader.distributions((prompt_len, context), part)?,
+            None => Vec::new(),
+        };
+        for at in 0..part.len() {
+            let start = starts.len();
+            let rest = &sequence.tokens[start..];
+            let mut following = Following { rest };
+            let desk = PassDesk::new(&all[..prompt_len + start], session.clone());
+            let sizes = (prompt_len, vocab);
+            let round = Round::new(&desk, sizes, &mut *method.length, &mut following);
+            let limit = sequence.length().limit(start).min(most);
+            let mut round = Round { ends, limit, ..round };
+            let draft = at_once(method.drafter.propose(&mut round), &desk, &clock)?;
+            starts.push(start_of(&draft, rest));
+            if let Some(p) = targets.get(at) {
+                let first = draft.nodes().first().map(|node| node.distribution(draft.vocab()));
+                scored.add_position(p, first.as_deref());
+            }
+        }
+        Ok(())
+    })?;
+    Ok(TapeScore { starts: Some(starts), ..scored })
 }
 
 /// The sequence of the target after a text, with the hidden states that a head reads; none if the

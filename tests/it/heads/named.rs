@@ -154,16 +154,21 @@ fn taps_are_found_by_their_overlap() {
     refuses(&["models", "--prompts", "code"], "--prompts is for --find-taps");
 }
 
-/// q of a head depends on where its draft begins: a tape has the drafts from every token on.
+/// q of a head depends on where its draft begins: a tape has the drafts from every token on. So does
+/// one of the target's first layers.
+/// Catches: a draft that has no sequence of its own is refused.
 #[test]
 fn a_tape_is_scored_with_a_head() {
     let dir = lab();
     let on = |args: &[&str]| ran(dir.path(), &[args, &["--target", "big"]].concat());
     on(&["tape", "record", "--out", "tape.jsonl", "--prompts", "short.jsonl", "-n", "6"]);
-    on(&["tape", "score", "tape.jsonl", "--draft", "plain", "--most", "2"]);
+    for draft in ["plain", "target:exit=1"] {
+        on(&["tape", "score", "tape.jsonl", "--draft", draft, "--most", "2", "--overlap"]);
+    }
     let lines = fs::read_to_string(dir.path().join("tape.jsonl")).unwrap();
     let starts = lines.lines().filter(|line| line.contains("\"starts\"")).collect::<Vec<_>>();
-    assert_eq!(starts.len(), 2);
+    assert_eq!(starts.len(), 4);
+    assert!(starts.iter().all(|line| line.contains("\"level\"")), "{lines}");
     // One for each token, unless the text ended before.
     assert!(starts.iter().all(|line| (2..=6).contains(&line.matches("\"n\":").count())), "{lines}");
 }
