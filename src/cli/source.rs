@@ -14,7 +14,7 @@ use crate::core::sampling::SamplingParams;
 use crate::io::input::read_text;
 use crate::method::draft::Texts;
 use crate::model::{LanguageModel, Role};
-use crate::run::experiment::{Experiment, Frozen, Material, Spec, freeze};
+use crate::run::experiment::{Experiment, Frozen, Material, Spec, Training, freeze, read_training};
 use crate::run::prompt::{self, PromptTemplate, Question};
 use crate::tapes::recording::{Recording, TapePrompt};
 
@@ -46,6 +46,7 @@ pub(super) struct Ready {
     pub(super) experiment: Experiment,
     prompts: Vec<Question>,
     pub(super) pair: Pair,
+    training: Option<Training>,
     pub(super) threads: usize,
 }
 
@@ -61,6 +62,7 @@ impl Ready {
             name: &self.experiment.name,
             target: self.pair.target.model.info(),
             draft: self.pair.draft_model().map(LanguageModel::info),
+            training: self.training.as_ref(),
             codec: &*self.pair.target.codec,
             prompts: &self.prompts,
             answers: Some(&*self.pair.target.model),
@@ -125,14 +127,15 @@ pub(super) fn prepare(path: &Path, overrides: &OverrideArgs) -> Result<Ready> {
     let source = |name: &str, role| Ok(catalog.model(name)?.with(spec.settings(role)));
     let target = source(&spec.target, Role::Target).and_then(Pair::load).context("target")?;
     say_note(target.target.model.info());
-    let pair = match &spec.draft {
+    let (pair, training) = match &spec.draft {
         Some(name) => {
-            let draft = source(name, Role::Draft);
-            draft.and_then(|draft| target.with_draft_of(spec.vocabulary, draft)).context("draft")?
+            let draft = source(name, Role::Draft).context("draft")?;
+            let training = read_training(Path::new(&draft.path)).context("draft")?;
+            (target.with_draft_of(spec.vocabulary, draft).context("draft")?, training)
         }
-        None => target,
+        None => (target, None),
     };
-    Ok(Ready { prompts, pair, threads, experiment })
+    Ok(Ready { prompts, pair, training, threads, experiment })
 }
 
 fn quicken(spec: &mut Spec) {

@@ -167,12 +167,14 @@ fn vacuous(cell: &ExactnessCell, tally: &Tally) -> Option<String> {
     Some(format!("vacuous: nothing was {missing}"))
 }
 
-/// E\[L\] of the first round; none without a known closed form.
+/// E\[L\] of the first round; none without a known closed form. A drafter that has rows for fewer
+/// tokens than K drafts as many.
 fn expected_length(cell: &ExactnessCell, parts: &Parts) -> Result<Option<f64>, Error> {
     let rule = Rule::of(cell.method.verifier.entry.name);
     let chain = cell.method.proposer.entry.name == "model";
     let rule = rule.filter(|_| chain && !cell.method.adapts());
-    rule.map(|rule| parts.chain().expected_emitted(rule, cell.k)).transpose()
+    let k = parts.draft.info().deepest.map_or(cell.k, |deepest| deepest.min(cell.k));
+    rule.map(|rule| parts.chain().expected_emitted(rule, k)).transpose()
 }
 
 /// A message that names the first run in which a method of class P differs from plain decoding.

@@ -91,6 +91,7 @@ fn frozen_of(
         name: "test",
         target: &info,
         draft: None,
+        training: None,
         codec,
         prompts: questions,
         answers: Some(&*target),

@@ -144,6 +144,7 @@ fn frozen(contexts: [usize; 2], codec: &dyn Codec, sets: &[&str]) -> Result<Froz
         name: "test",
         target: &info(Role::Target, contexts[0]),
         draft: Some(&info(Role::Draft, contexts[1])),
+        training: None,
         codec,
         prompts: &prompts.collect::<Vec<_>>(),
         answers: None,

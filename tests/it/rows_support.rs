@@ -263,6 +263,7 @@ impl Scenario {
             name: self.name,
             target: target.info(),
             draft: Some(draft.info()),
+            training: None,
             codec: &codec,
             prompts: &prompts,
             answers: None,

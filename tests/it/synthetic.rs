@@ -136,6 +136,7 @@ impl Synthetic {
             device: None,
             vocabulary: Default::default(),
             eos: Some(Vec::new()),
+            training: None,
         };
         Plan {
             format: FORMAT,

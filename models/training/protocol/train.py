@@ -255,6 +255,7 @@ class GroupRun:
         batch = {"windows": grid.windows, "context": grid.context, "anchors": grid.anchors}
         head = self.trainees[name].head
         return {
+            "format": "specdec-training 1",
             "drafter": name,
             "loss": group.loss,
             "policy": group.policy,

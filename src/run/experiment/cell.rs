@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 use super::arguments::ChatArguments;
 use super::choice::Choice;
 use super::point::SweepPoint;
+use super::training::Training;
 use crate::core::distribution::Token;
 use crate::model::{CacheDtype, Vocabulary, hex};
 
@@ -76,6 +77,9 @@ pub struct PlannedModel {
     /// Its end-of-text tokens; unknown before format 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eos: Option<Vec<Token>>,
+    /// What a drafter was trained on, if its folder says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training: Option<Training>,
 }
 
 /// Version of the row format. Only a run with the same version can be continued or merged.

@@ -1,5 +1,6 @@
 //! What a plan is made from.
 
+use super::training::Training;
 use crate::method::draft::Texts;
 use crate::model::{Codec, LanguageModel, ModelInfo};
 use crate::run::prompt::Question;
@@ -13,6 +14,8 @@ pub struct Material<'a> {
     pub target: &'a ModelInfo,
     /// The draft model, if there is one.
     pub draft: Option<&'a ModelInfo>,
+    /// What it was trained on, if its folder says so.
+    pub training: Option<&'a Training>,
     /// Text to tokens.
     pub codec: &'a dyn Codec,
     /// The prompts that the experiment names.

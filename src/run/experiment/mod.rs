@@ -43,6 +43,7 @@ mod spec;
 mod sweep;
 mod thinking;
 mod tracer;
+mod training;
 mod turns;
 mod values;
 
@@ -67,4 +68,5 @@ pub use setup::Setup;
 pub use share::{MOST_SHARDS, Shard, Share};
 pub(crate) use shares::shards_folder;
 pub use spec::Spec;
+pub use training::{Training, read_training};
 pub use values::{ClockKind, LongPrompt};

@@ -66,6 +66,7 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
         target: planned(&spec.target, material.target),
         draft: spec.draft.as_deref().zip(material.draft).map(|(name, info)| PlannedModel {
             vocabulary: spec.vocabulary,
+            training: material.training.cloned(),
             ..planned(name, info)
         }),
         cells: Vec::new(),
@@ -250,5 +251,6 @@ fn planned(name: &str, info: &ModelInfo) -> PlannedModel {
         device: Some(info.device.clone()).filter(|device| device != CPU),
         vocabulary: Vocabulary::Same,
         eos: Some(info.eos.clone()),
+        training: None,
     }
 }

@@ -53,6 +53,7 @@ const OTHERS: &[Section] = &[
     outliers::section,
     trace::section,
     other_tools::section,
+    sessions::training,
     sessions::section,
 ];
 

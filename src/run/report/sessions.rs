@@ -8,6 +8,19 @@ use crate::run::experiment::{RunSession, Status};
 /// The most sessions that stand side by side.
 const MOST_SESSIONS: usize = 8;
 
+/// What the draft was trained on, if its folder said so.
+pub(super) fn training(run: &Run) -> Vec<DocBlock> {
+    let record = run.plan.draft.iter().flat_map(|draft| draft.training.iter().flatten());
+    let rows =
+        record.map(|(key, value)| [key, value].map(|text| TableCell::from(text.as_str())).to_vec());
+    DocBlock::section(
+        "Training of the draft",
+        "As training.json states it, which is next to the weights.",
+        &["", ""],
+        rows.collect(),
+    )
+}
+
 /// The machine and provenance of every session, side by side.
 pub(super) fn section(run: &Run) -> Vec<DocBlock> {
     let (plan, manifest) = (&run.plan, &run.manifest);

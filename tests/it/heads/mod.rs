@@ -20,5 +20,7 @@ mod places;
 #[cfg(feature = "harness")]
 mod shipped;
 mod toys;
+#[cfg(feature = "harness")]
+mod trained;
 #[cfg(feature = "engine")]
 mod wrong;

@@ -182,20 +182,35 @@ fn the_page_of_the_engine_has_the_costs_of_heads() {
         text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
     };
     let heads = table("heads");
-    let range = |dtype: &str| {
-        let own = heads.iter().filter(|row| row.starts_with(dtype));
-        let ratios = own.map(|row| number(row.rsplit(',').next().unwrap()));
-        let (lo, hi) =
-            ratios.fold((f64::MAX, 0.0), |(lo, hi): (f64, f64), x| (lo.min(x), hi.max(x)));
-        format!("{lo:.2} to {hi:.2}")
+    let rows = heads.iter().map(|row| {
+        let [head, .., bandwidth, ratio] = row.split(',').collect::<Vec<_>>()[..] else { panic!() };
+        (head, number(bandwidth), number(ratio))
+    });
+    let rows = rows.collect::<Vec<_>>();
+    let ends = |of: Vec<f64>| {
+        of.into_iter().fold((f64::MAX, 0.0), |(lo, hi): (f64, f64), x| (lo.min(x), hi.max(x)))
     };
-    let all = format!("takes {} times as long", range(""));
-    let each = ["f32", "bf16", "q8_0"].map(|dtype| format!("{} in {dtype}", range(dtype)));
+    let bandwidth = |fast: bool| {
+        let own = rows.iter().map(|row| row.1).filter(|b| (*b > 60.0) == fast).collect::<Vec<_>>();
+        let (of, (lo, hi)) = (own.len(), ends(own));
+        (of, format!("{lo:.0} to {hi:.0} GB/s"))
+    };
+    let ([slow, fast], all) = ([false, true].map(bandwidth), rows.len());
+    let delivered =
+        format!("{} in {} of {all} measurements and {} in {}.", slow.1, slow.0, fast.1, fast.0);
+    let lines = [("head", "eagle3", 1.15), ("block", "dflash", 1.25)].map(|(name, head, bar)| {
+        let cell = |fast: bool| {
+            let own = rows.iter().filter(|row| row.0 == head && (row.1 > 60.0) == fast);
+            let (lo, hi) = ends(own.map(|row| row.2).collect());
+            format!("{lo:.2} to {hi:.2}{}", if hi > bar { ": missed" } else { "" })
+        };
+        format!("| {name} | {bar} | {} | {} |", cell(false), cell(true))
+    });
     let taps = table("taps").into_iter().map(|row| {
         let ratio = row.split(',').nth(1).unwrap();
         format!("{:.3} times", number(ratio))
     });
-    for found in each.into_iter().chain([all]).chain(taps) {
+    for found in lines.into_iter().chain([delivered]).chain(taps) {
         assert!(page.contains(&found), "{found}");
     }
 }
