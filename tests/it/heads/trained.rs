@@ -41,9 +41,9 @@ fn a_report_has_what_its_draft_was_trained_on() {
     let report = |training: &str| {
         let dir = lab(training);
         let [experiment, out] = ["experiment.toml", "out"].map(|name| dir.path().join(name));
-        stdout(&["run", text(&experiment), "--out", text(&out)]);
-        let found = fs::read_dir(out.join("experiment")).unwrap().next().unwrap();
-        fs::read_to_string(found.unwrap().path().join("report.md")).unwrap()
+        stdout(&["run", &text(&experiment), "--out", &text(&out)]);
+        let only = |dir: &Path| fs::read_dir(dir).unwrap().next().unwrap().unwrap().path();
+        fs::read_to_string(only(&only(&out)).join("report.md")).unwrap()
     };
     let found = report(&record(json!({"a.bin": "eb7a"})));
     let (_, section) = found.split_once("## Training of the draft").unwrap();
@@ -70,6 +70,6 @@ fn a_record_that_no_report_can_show_is_refused() {
         (Value::Object(many), "it has 68 entries: allowed are 64"),
     ] {
         let dir = lab(&record(data));
-        refuses(&["plan", text(&dir.path().join("experiment.toml"))], words);
+        refuses(&["plan", &text(&dir.path().join("experiment.toml"))], words);
     }
 }
