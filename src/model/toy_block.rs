@@ -3,7 +3,8 @@
 //! The distribution at a depth is that of the draft model after the context, masks in place of the
 //! drafted tokens before the last one, and the last one. So it depends on context, depth and the
 //! token before, as that of a block with a Markov bias does (DSpark). Where the states of the target
-//! and the rows of the context do not belong together, it is uniform.
+//! and the rows of the context do not belong together, it is uniform; so it is after a text of two
+//! tokens, since the context of a head lacks the first and tables depend on the last two.
 
 use super::toy_head::ToyHead;
 use super::{

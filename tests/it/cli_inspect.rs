@@ -1,6 +1,7 @@
 //! `specdec inspect` on toy models.
 
 use serde_json::Value;
+use specdec::model::zoo;
 
 use crate::cli_support::{json, refuses, stdout};
 
@@ -121,4 +122,23 @@ fn bad_inputs_are_refused_in_one_line() {
     refuses(&with(&["--draft-temperature", "1"]), "--draft-temperature needs --draft");
     refuses(&["inspect", "--target", "toy:thirds", "--prompt", ""], "the prompt is empty");
     refuses(&["inspect", "--target", "toy:thirds", "--prompt", "c"], "not 'c'");
+}
+
+/// Catches: a head that is read without the states of its target.
+#[test]
+fn heads_and_blocks_draft_after_the_prompt() {
+    for name in ["head", "exit", "block", "parallel"] {
+        let toy = format!("toy:{name}");
+        let args = ["inspect", "--target", &toy, "--draft", &toy, "--prompt"];
+        let shown = json(&[&args[..], &["cab", "--draft-temperature", "2", "--json"]].concat());
+        let draft = zoo::toy(name).unwrap().draft("draft").unwrap();
+        let weights = draft.logits(&[2, 0, 1]).unwrap().iter().map(|logit| (logit / 2.0).exp());
+        let total = weights.clone().sum::<f64>();
+        let weights = weights.collect::<Vec<_>>();
+        for token in shown["tokens"].as_array().unwrap() {
+            close(&token["q"], weights[token["id"].as_u64().unwrap() as usize] / total);
+        }
+    }
+    let alone = ["inspect", "--target", "toy:head", "--draft", "toy:head", "--prompt", "a"];
+    refuses(&alone, "--draft drafts no token after this prompt: a head needs two tokens");
 }

@@ -136,6 +136,7 @@ impl Synthetic {
             device: None,
             vocabulary: Default::default(),
             eos: Some(Vec::new()),
+            at_once: false,
             training: None,
         };
         Plan {

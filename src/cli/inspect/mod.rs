@@ -3,7 +3,7 @@
 mod beams;
 mod printed_inspection;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::Serialize;
 
@@ -17,11 +17,12 @@ use crate::core::chance::{Request, Seeded};
 use crate::core::clock::RealClock;
 use crate::core::distribution::{Dist, Token};
 use crate::core::error::Error;
+use crate::core::round::RoundEvent;
 use crate::core::sampling::{History, Logits, Sampler, SamplingParams, Stage};
-use crate::core::tree::{Draft, Row};
+use crate::core::tree::{Draft, Node, Row};
 use crate::method::beam::{BeamSearch, BeamSettings};
-use crate::method::decode::{MethodSpec, PLAIN, StopRules};
-use crate::method::draft::{DRAFT_SAMPLING, draft_sampling};
+use crate::method::decode::{Generation, MethodSpec, Observer, PLAIN, StopRules, generate};
+use crate::method::draft::{DRAFT_SAMPLING, Tools};
 use crate::model::{LanguageModel, ModelInfo, Want, Work, evaluate_one};
 
 /// Options of `specdec inspect`.
@@ -151,13 +152,9 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     let logits = next_logits(&*pair.target.model, &prompt)?;
     let history = History { prompt_len: prompt.len(), context: &prompt, drafted: &[] };
     let stages = Sampler::new(settings)?.stages(&logits, history)?;
-    let q = match pair.draft_model() {
-        Some(draft) => {
-            let sampler = Sampler::new(draft_sampling(settings, &params))?;
-            Some(sampler.distribution(&next_logits(draft, &prompt)?, history)?)
-        }
-        None => None,
-    };
+    let method = MethodSpec { sampling: settings, params, ..MethodSpec::default() };
+    let q =
+        pair.draft_model().map(|draft| next_draft(&pair, draft, method, &prompt)).transpose()?;
     let shown = shown_tokens(&logits, args.show.top);
     let label = |id| pair.target.codec.token_label(id);
     let info = pair.target.model.info();
@@ -233,6 +230,39 @@ fn next_logits(model: &dyn LanguageModel, prompt: &[Token]) -> Result<Logits, Er
     };
     let rows = evaluate_one(model, work)?.rows;
     rows.into_iter().next().ok_or_else(|| Error::engine("the engine returned no logits"))
+}
+
+/// The distribution from which the first token after the prompt is drafted.
+fn next_draft(
+    pair: &Pair,
+    draft: &dyn LanguageModel,
+    method: MethodSpec,
+    prompt: &[Token],
+) -> Result<Dist> {
+    let target = &*pair.target.model;
+    let tools = Tools { draft: Some(draft), target: Some(target), texts: None };
+    // A round drafts one token if there is room for another one.
+    let method = MethodSpec { num_speculative_tokens: 1, ..method }.build_with(tools)?;
+    let mut generation = Generation::new(target, method, prompt, StopRules::max_tokens(2), None)?;
+    let mut chance = Seeded::new(Request { seed: 0, prompt: "", repeat: 0 });
+    let mut first = FirstDraft::default();
+    generate(&mut generation, target, &mut chance, &RealClock::default(), &mut first)?;
+    let none = "--draft drafts no token after this prompt: a head needs two tokens, and any draft \
+                room in its context";
+    first.0.context(none)
+}
+
+/// The distribution of the first token that is drafted.
+#[derive(Debug, Default)]
+struct FirstDraft(Option<Dist>);
+
+impl Observer for FirstDraft {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
+        let draft = event.draft.nodes().first().filter(|_| event.round == 0);
+        let of = |node: &Node| (*node.distribution(event.draft.vocab())).clone();
+        self.0 = self.0.take().or_else(|| draft.map(of));
+        Ok(())
+    }
 }
 
 /// The `n` tokens with the largest logits in descending order. If fewer than `n` logits are

@@ -77,6 +77,9 @@ pub struct PlannedModel {
     /// Its end-of-text tokens; unknown before format 3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub eos: Option<Vec<Token>>,
+    /// Whether one pass drafts all tokens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_once: bool,
     /// What a drafter was trained on, if its folder says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub training: Option<Training>,

@@ -251,6 +251,7 @@ fn planned(name: &str, info: &ModelInfo) -> PlannedModel {
         device: Some(info.device.clone()).filter(|device| device != CPU),
         vocabulary: Vocabulary::Same,
         eos: Some(info.eos.clone()),
+        at_once: info.at_once,
         training: None,
     }
 }

@@ -1,7 +1,7 @@
-//! Records of trainings next to drafters, in results folders and reports.
+//! What a results folder says about its drafter.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -29,6 +29,10 @@ fn lab(record: &str) -> tempfile::TempDir {
     dir
 }
 
+fn only(dir: &Path) -> PathBuf {
+    fs::read_dir(dir).unwrap().next().unwrap().unwrap().path()
+}
+
 fn record(data: Value) -> String {
     let flops = json!({"target": 15_178_414_424_064_u64, "drafter": 2.5});
     json!({"format": "specdec-training 1", "loss": "kl | tv", "flops": flops, "data": data})
@@ -42,7 +46,6 @@ fn a_report_has_what_its_draft_was_trained_on() {
         let dir = lab(training);
         let [experiment, out] = ["experiment.toml", "out"].map(|name| dir.path().join(name));
         stdout(&["run", &text(&experiment), "--out", &text(&out)]);
-        let only = |dir: &Path| fs::read_dir(dir).unwrap().next().unwrap().unwrap().path();
         fs::read_to_string(only(&only(&out)).join("report.md")).unwrap()
     };
     let found = report(&record(json!({"a.bin": "eb7a"})));
@@ -71,5 +74,27 @@ fn a_record_that_no_report_can_show_is_refused() {
     ] {
         let dir = lab(&record(data));
         refuses(&["plan", &text(&dir.path().join("experiment.toml"))], words);
+    }
+}
+
+/// Catches: a tape made of a run counts a draft pass for each token of a block.
+#[test]
+fn a_tape_of_a_run_knows_what_drafts_at_once() {
+    for (toy, once) in [("block", true), ("head", false)] {
+        let dir = lab("");
+        let experiment = dir.path().join("experiment.toml");
+        let text_of = fs::read_to_string(&experiment).unwrap();
+        let own = format!("\"{}\"", text(&dir.path().join("own")));
+        let name = format!("\"toy:{toy}\"");
+        let text_of = text_of.replace(&own, &name).replace("\"embedded-target\"", &name);
+        fs::write(&experiment, text_of).unwrap();
+        let prompt = json!({"id": "a", "category": "b", "prompt": "ab"});
+        fs::write(dir.path().join("p.jsonl"), prompt.to_string()).unwrap();
+        let [out, tape] = ["out", "tape.jsonl"].map(|name| dir.path().join(name));
+        stdout(&["run", &text(&experiment), "--out", &text(&out)]);
+        let run = text(&only(&only(&out)));
+        stdout(&["tape", "import", &run, "--format", "specdec", "--out", &text(&tape)]);
+        let tape = fs::read_to_string(tape).unwrap();
+        assert_eq!(tape.contains("\"at_once\":true"), once, "{tape}");
     }
 }

@@ -91,6 +91,7 @@ fn model(plan: &PlannedModel) -> TapeModel {
         sha256: plan.sha256.clone(),
         engine: plan.engine.clone(),
         dtype: plan.dtype.clone(),
+        at_once: plan.at_once,
         ..TapeModel::default()
     }
 }
