@@ -71,14 +71,14 @@ impl<'m> AuditReader<'m> {
             processed.then(|| Ok::<_, Error>(Sampler::new(SamplingParams::NEUTRAL)?.on(rows)))
         };
         let draft = draft.map(|AuditedDraft { teacher, sampling }| {
-            let raw = raw(sampling).transpose()?;
+            let raw = raw(sampling.clone()).transpose()?;
             Ok::<_, Error>((teacher, Sampler::new(sampling)?.on(rows), raw))
         });
         Ok(Self {
             audit: TokenAudit::new(ks).on(rows),
             rounds: None,
             bets_know_rounds: false,
-            sampler: Sampler::new(sampling)?.on(rows),
+            sampler: Sampler::new(sampling.clone())?.on(rows),
             greedy: sampling.is_greedy(),
             raw: raw(sampling).transpose()?,
             target,

@@ -48,7 +48,7 @@ pub(super) fn forger<'a>(
     threshold: f64,
 ) -> Result<Box<dyn Drafter<'a> + 'a>, Error> {
     let model = params.tools.draft.ok_or_else(|| Error::setting("a mutant needs a draft model"))?;
-    let used = Sampler::new(used(*params.sampler.params()))?;
+    let used = Sampler::new(used(params.sampler.params().clone()))?;
     let samplers = (params.sampler.clone(), used);
     Ok(Box::new(Forger { session: model.session()?, model, samplers, draw, threshold }))
 }

@@ -38,7 +38,7 @@ use crate::method::verify::Verifier;
 use crate::model::HeadFault;
 
 /// A known bug.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Bug {
     /// Its name.
     pub name: &'static str,

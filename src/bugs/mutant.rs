@@ -39,7 +39,7 @@ pub(crate) fn straight<'c>(inner: &'c mut dyn Chance) -> Box<dyn Chance + 'c> {
 pub(crate) const PROMPT: &[Token] = &[0, 1, 0];
 
 /// The setup of a mutant.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Case {
     /// Target and draft.
     pub pair: CaseModels,
@@ -73,7 +73,7 @@ pub enum CaseModels {
 }
 
 /// A known-wrong method.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Mutant {
     /// Its setup.
     pub case: Case,
@@ -100,17 +100,17 @@ impl Mutant {
     /// If the method cannot be built, or the mistake needs a draft model and there is none.
     pub fn method<'a>(&self, spec: &MethodSpec, tools: Tools<'a>) -> Result<Method<'a>, Error> {
         let right = spec.build_with(tools)?;
-        let recorded = Sampler::new(draft_sampling(spec.sampling, &spec.params))?;
+        let recorded = Sampler::new(draft_sampling(spec.sampling.clone(), &spec.params))?;
         let drafter = (self.drafter)(&DrafterParams {
             tools,
             sampler: &recorded,
-            target_sampler: &Sampler::new(spec.sampling)?,
+            target_sampler: &Sampler::new(spec.sampling.clone())?,
             params: &Params::default(),
         })?;
         Ok(Method {
             drafter,
             verifier: Rc::new(self.verifier),
-            sampler: Sampler::new((self.sampler)(spec.sampling))?,
+            sampler: Sampler::new((self.sampler)(spec.sampling.clone()))?,
             ..right
         })
     }

@@ -10,7 +10,7 @@ use crate::tapes::recording::TapePrompt;
 use crate::tapes::tape::TapeEnd;
 
 /// A completion to request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct CompletionRequest<'p> {
     pub(super) prompt: &'p TapePrompt,
     pub(super) sampling: SamplingParams,

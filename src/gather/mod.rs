@@ -60,12 +60,12 @@ impl Gathering<'_> {
     /// If the server refuses a request or does not answer, or the file cannot be written or has
     /// other sampling settings. Completions received before the error stay in the file.
     pub fn run(&self, file: &std::path::Path) -> Result<()> {
-        let mut kept = KeptSequences::open(file, self.sampling)?;
+        let mut kept = KeptSequences::open(file, self.sampling.clone())?;
         let server = self.server.open()?;
         let seeds = (0..self.repeats).map(|repeat| self.seed + repeat);
         let all = seeds.flat_map(|seed| {
             self.prompts.iter().map(move |prompt| {
-                let (sampling, max_tokens) = (self.sampling, self.max_tokens);
+                let (sampling, max_tokens) = (self.sampling.clone(), self.max_tokens);
                 CompletionRequest { prompt, sampling, seed, max_tokens }
             })
         });
@@ -142,7 +142,7 @@ impl Gathering<'_> {
             prompt: Some(asked.prompt.id.clone()),
             prompt_ids,
             output_ids: tokens,
-            sampling: asked.sampling,
+            sampling: asked.sampling.clone(),
             seed: Some(asked.seed),
             finish: end,
             accepted,

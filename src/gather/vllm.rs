@@ -52,7 +52,7 @@ pub(super) fn model(server: &HttpServer) -> Result<Option<String>> {
 
 fn request(server: &HttpServer, asked: &CompletionRequest<'_>) -> Value {
     let mut body = openai_completion(server, asked);
-    name_all(&mut body, asked.sampling);
+    name_all(&mut body, asked.sampling.clone());
     body
 }
 

@@ -97,7 +97,7 @@ impl ExactnessCell {
 
     /// Its method as in a configuration.
     pub(super) fn spec(&self) -> MethodSpec {
-        let spec = self.method.spec(self.k, self.setting.target);
+        let spec = self.method.spec(self.k, self.setting.target.clone());
         MethodSpec { params: set(spec.params, self.setting.draft), ..spec }
     }
 

@@ -58,8 +58,8 @@ impl Parts {
             draft_rows: draft_rows(&pair)?,
             target,
             prompt: pair.prompt,
-            target_sampler: sampler(spec.sampling)?,
-            draft_sampler: sampler(draft_sampling(spec.sampling, &spec.params))?,
+            target_sampler: sampler(spec.sampling.clone())?,
+            draft_sampler: sampler(draft_sampling(spec.sampling.clone(), &spec.params))?,
             spec,
         })
     }

@@ -50,7 +50,7 @@ pub struct PairSample<'a> {
 }
 
 /// A method on the pair with one sampling setting.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct PairCell {
     method: Combination,
     sampling: Sampling,
@@ -108,12 +108,12 @@ impl PairCell {
     }
 
     fn observe(&self, pair: &PairSample<'_>, done: &mut dyn FnMut()) -> Result<Observed, Error> {
-        let spec = self.method.spec(K, self.sampling.1);
+        let spec = self.method.spec(K, self.sampling.1.clone());
         let completions = pair.tokens.div_ceil(PAIR_TOKENS).div_ceil(pair.prompts.len().max(1));
         let mut observed = Observed::default();
         for (seed, prompt) in (SEED..).zip(pair.prompts) {
-            let mut p = Reading::new("the target", pair.target, spec.sampling, prompt)?;
-            let draft = draft_sampling(spec.sampling, &spec.params);
+            let mut p = Reading::new("the target", pair.target, spec.sampling.clone(), prompt)?;
+            let draft = draft_sampling(spec.sampling.clone(), &spec.params);
             let mut q = Reading::new("the draft", pair.draft, draft, prompt)?;
             let models = [pair.target, pair.draft];
             let generation = prefilled(models, &spec, prompt, PAIR_TOKENS)?;
@@ -203,7 +203,7 @@ mod tests {
     fn exact_methods_fit_and_approximate_ones_are_refuted() {
         for sampling in [ALL, FEW] {
             for right in ["rejection+model+fixed", "gumbel+model+fixed", "block+model+fixed"] {
-                let fit = fit(right, sampling, 12_000);
+                let fit = fit(right, sampling.clone(), 12_000);
                 assert_eq!((fit.verdict, &fit.reason), (CertificateVerdict::Consistent, &None));
                 assert!(fit.tokens >= 12_000 && fit.fit.unwrap().cells == PARTS * PARTS);
                 assert!(fit.fit.unwrap().min_detectable_tv < fit.draft_tv.unwrap(), "{fit:?}");

@@ -46,7 +46,8 @@ pub(super) fn real_cells(methods: &[Combination], full: bool) -> Vec<RealCell> {
     for (tree, quick) in [(false, FEW), (true, ALL)] {
         let samplings = if full { vec![FEW, ALL] } else { vec![quick] };
         for method in tried(methods, tree) {
-            let cell = |&sampling| RealCell { method, sampling, completions };
+            let cell =
+                |sampling: &(_, _)| RealCell { method, sampling: sampling.clone(), completions };
             cells.extend(samplings.iter().map(cell));
         }
     }
@@ -76,13 +77,13 @@ impl RealCell {
         let settings = Settings { threads: Some(1), ..Settings::default() };
         let [target, draft] = SMALL_PAIR.map(|shape| shape.model(&settings));
         let (target, draft) = (&*target?, &*draft?);
-        let spec = self.method.spec(K, self.sampling.1);
+        let spec = self.method.spec(K, self.sampling.1.clone());
         let tokens = TwoTokens::of(
-            &mut Reading::new("the target", target, spec.sampling, &PROMPT)?,
+            &mut Reading::new("the target", target, spec.sampling.clone(), &PROMPT)?,
             &mut Reading::new(
                 "the draft",
                 draft,
-                draft_sampling(spec.sampling, &spec.params),
+                draft_sampling(spec.sampling.clone(), &spec.params),
                 &PROMPT,
             )?,
         )?;
@@ -107,7 +108,7 @@ mod tests {
     #[test]
     fn an_approximate_method_is_refuted_on_real_models() {
         for sampling in [FEW, ALL] {
-            let right = cell("rejection+model+fixed", sampling, 4_000).run();
+            let right = cell("rejection+model+fixed", sampling.clone(), 4_000).run();
             assert_eq!(
                 (right.verdict, &right.reason),
                 (CertificateVerdict::Consistent, &None),
@@ -116,7 +117,7 @@ mod tests {
             let fit = right.fit.unwrap();
             assert!(fit.cells > 40 && fit.min_detectable_tv < 0.12, "{fit:?}");
             for wrong in ["lenient+model+fixed", "typical+model+fixed"] {
-                let fit = cell(wrong, sampling, 4_000).run();
+                let fit = cell(wrong, sampling.clone(), 4_000).run();
                 assert_eq!(fit.verdict, CertificateVerdict::Failed, "{fit:?}");
             }
         }

@@ -79,8 +79,8 @@ pub fn refute(bug: &Bug, mutant: &Mutant) -> Result<MutantReport, Error> {
     let rows_of_draft = draft_rows(&pair)?;
     let draft = mutant.draft.unwrap_or(draft_model)(&pair, &right)?;
     let target = mutant.target.unwrap_or(|toy| Box::new(toy))(right.clone());
-    let requested = sampler(case.target)?;
-    let recorded = sampler(case.draft)?;
+    let requested = sampler(case.target.clone())?;
+    let recorded = sampler(case.draft.clone())?;
     let generation = |tokens| begin(mutant, &*target, &*draft, &recorded, tokens);
 
     let mut rows = TargetRows::new(&right);
@@ -107,7 +107,7 @@ pub fn refute(bug: &Bug, mutant: &Mutant) -> Result<MutantReport, Error> {
         !Fit::test(&counts, &dist).is_plausible()
     };
     let strays = mutant.verifier.coupling().is_some() && {
-        let plain = Mutant { drafter: |_| Ok(Box::new(NoDraft)), ..*mutant };
+        let plain = Mutant { drafter: |_| Ok(Box::new(NoDraft)), ..mutant.clone() };
         let plain = begin(&plain, &*target, &*draft, &recorded, AUDITED.0)?;
         let pair = [&audited, &plain];
         first_difference_by(&*target, pair, SEED, COMPARED, mutant.seeded)?.is_some()
@@ -157,7 +157,7 @@ fn begin<'a>(
         drafter: (mutant.drafter)(&params)?,
         length: Box::new(Fixed { k: mutant.case.k }),
         verifier: Rc::new(mutant.verifier),
-        sampler: sampler((mutant.sampler)(mutant.case.target))?,
+        sampler: sampler((mutant.sampler)(mutant.case.target.clone()))?,
     };
     Generation::new(target, method, PROMPT, StopRules::max_tokens(tokens), None)
 }

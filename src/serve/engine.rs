@@ -47,7 +47,7 @@ impl<'p> ServingEngine<'p> {
             served,
             settings,
         };
-        engine.method(engine.served.spec.sampling)?;
+        engine.method(engine.served.spec.sampling.clone())?;
         Ok(engine)
     }
 

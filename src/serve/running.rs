@@ -68,8 +68,8 @@ impl<'m> RunningCompletion<'m> {
         }
         let tokens = job.prompt.tokens.clone();
         check_prompt(&engine.info, &tokens)?;
-        let CompletionOptions { sampling, seed, .. } = job.options;
-        let method = engine.method(sampling)?;
+        let CompletionOptions { ref sampling, seed, .. } = job.options;
+        let method = engine.method(sampling.clone())?;
         let rules = engine.rules(&job.options, tokens.len())?;
         let target = engine.target();
         let mut generation = Generation::new(target, method, &tokens, rules, Some(engine.codec()))?;

@@ -24,7 +24,7 @@ fn enumerated(toy: &str, verifier: &str, key: (&str, f64), sampling: SamplingPar
     let spec = MethodSpec {
         verifier: verifier.to_owned(),
         num_speculative_tokens: 1,
-        sampling,
+        sampling: sampling.clone(),
         params: Params::default().with(key.0, Value::Number(key.1)),
         ..MethodSpec::default()
     };
@@ -46,10 +46,10 @@ fn next_distribution_has_the_enumerated_distance_to_the_target() {
     ];
     let mut largest = 0.0_f64;
     for toy in ["mixed", "close"] {
-        for sampling in settings {
+        for sampling in settings.clone() {
             let pair = zoo::toy(toy).unwrap();
-            let p = distribution(&pair.target("t").unwrap(), sampling);
-            let q = distribution(&pair.draft("d").unwrap(), sampling);
+            let p = distribution(&pair.target("t").unwrap(), sampling.clone());
+            let q = distribution(&pair.draft("d").unwrap(), sampling.clone());
             let distance = |verifier: &dyn Verifier| {
                 p.total_variation(
                     &verifier
@@ -59,14 +59,15 @@ fn next_distribution_has_the_enumerated_distance_to_the_target() {
             };
             for lenience in [0.2, 0.6, 1.0] {
                 let stated = distance(&Lenient { lenience });
-                let found = enumerated(toy, "lenient", ("lenience", lenience), sampling);
+                let found = enumerated(toy, "lenient", ("lenience", lenience), sampling.clone());
                 assert!((stated - found).abs() < 1e-12, "{toy} {lenience}: {stated} {found}");
                 assert!(lenience < 1.0 || stated < 1e-12, "l = 1 is exact: {stated}");
                 largest = largest.max(stated);
             }
             for epsilon in [0.05, 0.3] {
                 let stated = distance(&Typical { epsilon, delta: 0.6 });
-                let found = enumerated(toy, "typical", ("typical_epsilon", epsilon), sampling);
+                let found =
+                    enumerated(toy, "typical", ("typical_epsilon", epsilon), sampling.clone());
                 assert!((stated - found).abs() < 1e-12, "{toy} {epsilon}: {stated} {found}");
                 largest = largest.max(stated);
             }

@@ -206,7 +206,10 @@ fn with_bets<T>(
     let pair = ToyPair::context_free(&DISTS[0], &DISTS[1]);
     let (target, draft) = (pair.target("p").unwrap(), pair.draft("q").unwrap());
     let sampling = SamplingParams::NEUTRAL;
-    let own = with_draft.then(|| AuditedDraft { teacher: Teacher::new(&draft).unwrap(), sampling });
+    let own = with_draft.then(|| AuditedDraft {
+        teacher: Teacher::new(&draft).unwrap(),
+        sampling: sampling.clone(),
+    });
     let teacher = Teacher::new(&target).unwrap();
     let mut reader = AuditReader::new(teacher, sampling, own, &[4]).unwrap();
     for (seed, sequence) in (0..).zip(sequences) {
@@ -306,7 +309,8 @@ fn reported_rounds_sharpen_bets() {
     let (target, draft) = (pair.target("p").unwrap(), pair.draft("q").unwrap());
     let wealth = |kind: &str, reported: bool| {
         let sampling = SamplingParams::NEUTRAL;
-        let own = AuditedDraft { teacher: Teacher::new(&draft).unwrap(), sampling };
+        let own =
+            AuditedDraft { teacher: Teacher::new(&draft).unwrap(), sampling: sampling.clone() };
         let teacher = Teacher::new(&target).unwrap();
         let mut reader = AuditReader::new(teacher, sampling, Some(own), &[3, 4, 5]).unwrap();
         reader.bets_know_rounds = reported;

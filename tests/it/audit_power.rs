@@ -59,7 +59,7 @@ impl Decoder<'_> {
             }
         }
         let (mut kl, mut tv) = (0.0, 0.0);
-        let sampler = Sampler::new(self.spec.sampling).unwrap();
+        let sampler = Sampler::new(self.spec.sampling.clone()).unwrap();
         let whole = counts.iter().flatten().sum::<f64>();
         for (context, counts) in counts.iter().enumerate() {
             let own = [(context / vocab) as u32, (context % vocab) as u32];
@@ -87,7 +87,8 @@ impl Decoder<'_> {
         let own = AuditedDraft { teacher: Teacher::new(self.draft).unwrap(), sampling: recorded };
         let teacher = Teacher::new(self.target).unwrap();
         let ks = [self.spec.num_speculative_tokens];
-        let mut reader = AuditReader::new(teacher, self.spec.sampling, Some(own), &ks).unwrap();
+        let mut reader =
+            AuditReader::new(teacher, self.spec.sampling.clone(), Some(own), &ks).unwrap();
         for (seed, sequence) in (0..).zip(sequences) {
             reader.read(AuditedSequence { sequence, rounds: None, seed: Some(seed) }).unwrap();
         }
@@ -111,8 +112,12 @@ fn known_wrong_methods_are_refuted_soon() {
     let (target, draft) = (pair.target("target").unwrap(), pair.draft("draft").unwrap());
     let mut found = 0;
     for (bug, mutant) in of_any_models() {
-        let sampling = mutant.case.target;
-        let spec = MethodSpec { sampling, num_speculative_tokens: 3, ..MethodSpec::default() };
+        let sampling = mutant.case.target.clone();
+        let spec = MethodSpec {
+            sampling: sampling.clone(),
+            num_speculative_tokens: 3,
+            ..MethodSpec::default()
+        };
         let decoder = Decoder { bug, mutant, target: &target, draft: &draft, spec };
         let (kl, tv) = decoder.shown(&decoder.sequences(8_000, 1));
         if tv < 0.01 {
@@ -128,8 +133,10 @@ fn known_wrong_methods_are_refuted_soon() {
         let decoder = &decoder;
         let audits = |factor: f64| {
             let sequences = ((factor * most) as usize).div_ceil(TOKENS);
-            let audit =
-                move |seed| decoder.audited(&decoder.sequences(sequences, 100 + seed), drafting);
+            let audit = |seed| {
+                let sequences = decoder.sequences(sequences, 100 + seed);
+                decoder.audited(&sequences, drafting.clone())
+            };
             (0..repeats).map(audit).collect::<Vec<_>>()
         };
         let refuted = audits(1.0).iter().filter(|(refuted, _)| *refuted).count();

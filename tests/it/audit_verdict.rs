@@ -126,7 +126,7 @@ fn exact(count: usize, tokens: usize) -> Vec<TapeSequence> {
 fn seeded(sequences: &[(&TapeSequence, Option<u64>)], sampling: SamplingParams) -> TokenAudit {
     let pair = ToyPair::context_free(&P, &Q);
     let (target, draft) = (pair.target("p").unwrap(), pair.draft("q").unwrap());
-    let draft = AuditedDraft { teacher: Teacher::new(&draft).unwrap(), sampling };
+    let draft = AuditedDraft { teacher: Teacher::new(&draft).unwrap(), sampling: sampling.clone() };
     let teacher = Teacher::new(&target).unwrap();
     let mut reader = AuditReader::new(teacher, sampling, Some(draft), &[4]).unwrap();
     for &(sequence, seed) in sequences {

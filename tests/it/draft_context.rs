@@ -35,7 +35,8 @@ fn rounds_beyond_the_draft_context_are_plain_and_counted() {
     let pair = Pair::load(target).unwrap().with_draft(short(folder.path()).as_str()).unwrap();
     let sampling = SamplingParams { temperature: 0.0, ..SamplingParams::default() };
     let text = |drafter: &str, prompt: &str| {
-        let spec = MethodSpec { drafter: drafter.to_owned(), sampling, ..MethodSpec::default() };
+        let (drafter, sampling) = (drafter.to_owned(), sampling.clone());
+        let spec = MethodSpec { drafter, sampling, ..MethodSpec::default() };
         pair.generate(prompt, &spec, POSITIONS, 0).unwrap()
     };
     let long = PROMPT.repeat(4);

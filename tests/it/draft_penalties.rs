@@ -81,7 +81,7 @@ fn greedy_drafts_believe_the_penalised_distribution() {
     let toy = toy(&table);
     let greedy = SamplingParams { temperature: 0.0, ..PENALISED };
     for drafter in ["model_tree", "tree_confidence"] {
-        let draft = asked(&toy, drafter, greedy, 0);
+        let draft = asked(&toy, drafter, greedy.clone(), 0);
         assert!(draft.depth() >= 2, "{drafter}");
         for id in 0..draft.len() {
             let (dist, belief) =

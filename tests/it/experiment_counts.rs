@@ -148,7 +148,7 @@ fn penalties_are_axes() {
     let penalties = plan
         .goals()
         .iter()
-        .map(|cells| cells[0].method.sampling)
+        .map(|cells| cells[0].method.sampling.clone())
         .map(|s| (s.repetition_penalty, s.presence_penalty))
         .collect::<Vec<_>>();
     assert_eq!(penalties, [(1.0, 0.2), (1.3, 0.2)]);

@@ -61,7 +61,7 @@ fn scored(
     sampling: SamplingParams,
 ) -> Vec<(f64, TapeSequence, TapeScore, TapeScore)> {
     let (target, draft) = (pair.target("p").unwrap(), pair.draft("q").unwrap());
-    let sampler = Sampler::new(sampling).unwrap();
+    let sampler = Sampler::new(sampling.clone()).unwrap();
     let samplers = std::slice::from_ref(&sampler);
     let [mut p, mut q] = [&target, &draft].map(|model| Teacher::new(model).unwrap());
     let all = target_distribution(&target, &sampler, &pair.prompt, 2).unwrap();
@@ -70,7 +70,11 @@ fn scored(
         sequence.log_p = Some(log_probs(&mut p, &sampler, &sequence).unwrap());
         let target = reader(&mut p, &sampler);
         let at_once = score_sequence(&mut q, samplers, Some(target), &sequence).unwrap();
-        let spec = MethodSpec { num_speculative_tokens: 2, sampling, ..MethodSpec::default() };
+        let spec = MethodSpec {
+            num_speculative_tokens: 2,
+            sampling: sampling.clone(),
+            ..MethodSpec::default()
+        };
         let method = spec.build(Some(&draft)).unwrap();
         let target = reader(&mut p, &sampler);
         let from = (pair.vocab, &[][..]);
@@ -87,12 +91,13 @@ fn a_level_accepts_what_production_rounds_accept() {
     let neutral = SamplingParams::default();
     let cooler = SamplingParams { temperature: 0.5, top_p: 0.9, ..neutral };
     let mut decided = [0, 0];
-    let mut cases = ["mixed", "close", "gaps"].map(|name| (name.to_owned(), neutral)).to_vec();
-    cases.extend(["mixed", "apart"].map(|name| (name.to_owned(), cooler)));
-    cases.extend((0..8).map(|number| (format!("random-{number}"), neutral)));
+    let mut cases =
+        ["mixed", "close", "gaps"].map(|name| (name.to_owned(), neutral.clone())).to_vec();
+    cases.extend(["mixed", "apart"].map(|name| (name.to_owned(), cooler.clone())));
+    cases.extend((0..8).map(|number| (format!("random-{number}"), neutral.clone())));
     for (name, sampling) in cases {
         let pair = zoo::toy(&name).unwrap();
-        let case = (&pair, sampling);
+        let case = (&pair, sampling.clone());
         let all = scored(&pair, sampling);
         let (_, _, score, from) = &all[0];
         let (overlap, level) = (score.overlap.as_ref().unwrap(), score.level.as_ref().unwrap());
@@ -102,9 +107,9 @@ fn a_level_accepts_what_production_rounds_accept() {
         let same = |what: &str, found: f64, expected: f64| {
             assert!((found - expected).abs() < ROUNDING, "{name}, {what}: {found}, {expected}");
         };
-        same("drawn", overlap[0], enumerated(case, ("model", "rejection"), &[]));
+        same("drawn", overlap[0], enumerated(case.clone(), ("model", "rejection"), &[]));
         let cold = [("draft_temperature", Value::Number(0.0))];
-        let greedy = enumerated(case, ("model", "rejection"), &cold);
+        let greedy = enumerated(case.clone(), ("model", "rejection"), &cold);
         same("greedy", level.greedy[0][0], greedy);
         decided[usize::from(greedy > overlap[0])] += 1;
         for count in 1..=3 {
@@ -112,7 +117,7 @@ fn a_level_accepts_what_production_rounds_accept() {
                 let text = |text: String| Value::Text(text);
                 [("siblings", text(kind.to_owned())), ("tree", text(count.to_string()))]
             };
-            let listed = enumerated(case, ("model_tree", "rejection"), &tree("top_k"));
+            let listed = enumerated(case.clone(), ("model_tree", "rejection"), &tree("top_k"));
             same("listed", level.greedy[0][count - 1], listed);
             // The token of a completion that was drawn from p is one of them as often.
             let ranked = all.iter().map(|(mass, _, score, _)| {
@@ -124,7 +129,7 @@ fn a_level_accepts_what_production_rounds_accept() {
             let rules = [("independent", "rejection"), ("independent", "k_seq")];
             for (kind, rule) in rules.into_iter().chain([("distinct", "rejection")]) {
                 let place = place + 2 * usize::from(kind == "distinct");
-                let found = enumerated(case, ("model_tree", rule), &tree(kind));
+                let found = enumerated(case.clone(), ("model_tree", rule), &tree(kind));
                 let most = level.drawn[0][place];
                 assert!(found <= most + ROUNDING, "{name}, {kind}, {rule}: {found} above {most}");
             }

@@ -196,7 +196,7 @@ fn a_partial_distribution_is_used_where_it_suffices() {
     assert!(server.is_partial());
     let top_k = |top_k| SamplingParams { top_k, ..SamplingParams::NEUTRAL };
     let greedy = SamplingParams { temperature: 0.0, ..SamplingParams::NEUTRAL };
-    for fits in [top_k(1), top_k(2), greedy, SamplingParams { top_p: 0.5, ..top_k(2) }] {
+    for fits in [top_k(1), top_k(2), greedy.clone(), SamplingParams { top_p: 0.5, ..top_k(2) }] {
         server.check(fits).unwrap();
     }
     for (other, why) in [
@@ -205,7 +205,7 @@ fn a_partial_distribution_is_used_where_it_suffices() {
         (SamplingParams { presence_penalty: 0.1, ..top_k(2) }, "no penalties"),
         (SamplingParams { repetition_penalty: 1.1, ..top_k(2) }, "divides logits"),
     ] {
-        let refused = server.check(other).unwrap_err().to_string();
+        let refused = server.check(other.clone()).unwrap_err().to_string();
         assert!(refused.contains(why) && refused.contains(&other.words()), "{refused}");
     }
     let found = rows(&server, &[0], &[1]).unwrap();

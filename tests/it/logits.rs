@@ -30,8 +30,10 @@ fn nan_and_infinite_logits_are_found_at_every_position() {
                 let greedy = params(|p| p.temperature = 0.0);
                 for params in [SamplingParams::NEUTRAL, greedy, params(|p| p.top_p = 0.5)] {
                     for logits in both(&scores) {
-                        let found =
-                            Sampler::new(params).unwrap().distribution(&logits, PLAIN).unwrap_err();
+                        let found = Sampler::new(params.clone())
+                            .unwrap()
+                            .distribution(&logits, PLAIN)
+                            .unwrap_err();
                         let named =
                             matches!(found, DistError::NotFinite { token, .. } if token == first);
                         assert!(named, "{found:?} of {len}, {place}");
@@ -101,7 +103,7 @@ fn penalties_match_their_formula_in_both_precisions() {
     // the vocabulary.
     let expected = [0.5, -2.75, -0.75, -0.25, -1.75, 0.5];
     for logits in both(&scores) {
-        let dist = Sampler::new(all).unwrap().distribution(&logits, history).unwrap();
+        let dist = Sampler::new(all.clone()).unwrap().distribution(&logits, history).unwrap();
         for (t, x) in expected.iter().enumerate() {
             let found = (dist.p(t as u32) / dist.p(5)).ln() + 0.5;
             // Rows of f32 have its rounding errors.

@@ -119,7 +119,10 @@ fn draft_settings_that_repeat_the_targets_are_left_out() {
             .with("draft_temperature", Value::Number(temperature))
             .with("draft_top_k", Value::Count(top_k as usize))
             .with("draft_top_p", Value::Number(top_p));
-        MethodSpec { sampling, params, ..spec("model", 1.0) }.canonical().unwrap().params
+        MethodSpec { sampling: sampling.clone(), params, ..spec("model", 1.0) }
+            .canonical()
+            .unwrap()
+            .params
     };
     let with = |key, value| Params::default().with(key, value);
     assert_eq!(canonical(1.0, 5, 0.9), Params::default());

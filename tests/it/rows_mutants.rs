@@ -216,7 +216,7 @@ const POSITIONS: &[Mutant] = &[
 const GENERATIONS: &[Mutant] = &[
     ("cells never rotated within a block", "generations.csv: cell", |rows, plan| {
         let place = |id: &str| plan.cells.iter().position(|cell| cell.id == id);
-        let sampling = |id: &str| cell(plan, id).method.sampling;
+        let sampling = |id: &str| cell(plan, id).method.sampling.clone();
         let same_block = |a: &_, b: &_| {
             let block =
                 |g: &GenerationRow| (g.prompt.clone(), g.repeat, sampling(&g.cell).temperature);

@@ -161,7 +161,7 @@ fn summary(sums: &Sums<'_>) -> SummaryRow {
         verifier: cell.method.verifier.clone(),
         length: cell.method.length.clone(),
         num_speculative_tokens: Some(cell.method.num_speculative_tokens).filter(|k| *k > 0),
-        sampling: cell.method.sampling,
+        sampling: cell.method.sampling.clone(),
         strategy: "sampling".to_owned(),
         passes_per_token: ratio(
             sum(generations, |g| g.target_forwards as f64),

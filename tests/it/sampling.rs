@@ -161,7 +161,7 @@ fn penalties_count_drafted_tokens_like_committed_ones() {
     let committed = History { prompt_len: 1, context: &[0, 2, 2, 1], drafted: &[] };
     let drafted = History { prompt_len: 1, context: &[0, 2], drafted: &[2, 1] };
     let stale = History { prompt_len: 1, context: &[0, 2], drafted: &[] };
-    let dist = |history| distribution_after(&logits, strict, history);
+    let dist = |history| distribution_after(&logits, strict.clone(), history);
     assert_eq!(dist(committed).total_variation(&dist(drafted)), 0.0);
     assert!(dist(committed).total_variation(&dist(stale)) > 0.05);
 }
@@ -172,7 +172,10 @@ fn invalid_logits_are_refused() {
         [SamplingParams::default(), params(|p| p.temperature = 0.0), params(|p| p.top_k = 1)]
     {
         let dist = |logits: Vec<f64>| {
-            Sampler::new(params).unwrap().distribution(&Logits::F64(logits), PLAIN).unwrap_err()
+            Sampler::new(params.clone())
+                .unwrap()
+                .distribution(&Logits::F64(logits), PLAIN)
+                .unwrap_err()
         };
         assert!(matches!(dist(vec![0.0, f64::NAN]), DistError::NotFinite { token: 1, .. }));
         assert!(matches!(dist(vec![f64::INFINITY, 0.0]), DistError::NotFinite { token: 0, .. }));
@@ -247,7 +250,7 @@ fn a_large_vocabulary_matches_the_full_sort_reference() {
         |p: &mut SamplingParams| p.temperature = 0.0,
     ] {
         let params = params(change);
-        let sampler = Sampler::new(params).unwrap();
+        let sampler = Sampler::new(params.clone()).unwrap();
         let dist = sampler.distribution(&Logits::F32(logits.clone()), PLAIN).unwrap();
         let expected = reference(&wide, &params, PLAIN);
         for (t, &p) in expected.iter().enumerate() {
@@ -292,7 +295,9 @@ fn a_constant_added_to_all_scores_changes_nothing() {
             let scores = scores.map(|x| x + by);
             let narrow = Logits::F32(scores.map(|x| x as f32).to_vec());
             [Logits::F64(scores.to_vec()), narrow]
-                .map(|logits| Sampler::new(params).unwrap().distribution(&logits, PLAIN).unwrap())
+                .map(|logits| {
+                    Sampler::new(params.clone()).unwrap().distribution(&logits, PLAIN).unwrap()
+                })
                 .map(|dist| dist.support().collect::<Vec<_>>())
         };
         assert_eq!(shifted(1000.0), shifted(0.0));
@@ -369,7 +374,7 @@ proptest! {
         };
         let (context, drafted) = sequence.split_at(split.min(sequence.len()));
         let history = History { prompt_len: context.len() / 2, context, drafted };
-        let dist = distribution_after(&scores, params, history);
+        let dist = distribution_after(&scores, params.clone(), history);
         for (t, p) in reference(&scores, &params, history).into_iter().enumerate() {
             prop_assert!((dist.p(t as u32) - p).abs() < 1e-12, "token {}: {} is not {}", t, dist.p(t as u32), p);
         }

@@ -328,7 +328,7 @@ fn greedy_completions_are_the_same_with_and_without_drafts() {
         let pair = (toy.build)();
         let models = (pair.target("t").unwrap(), pair.draft("d").unwrap());
         let tokens = |drafter: &str, k| {
-            let spec = MethodSpec { sampling: greedy, ..spec(drafter, k) };
+            let spec = MethodSpec { sampling: greedy.clone(), ..spec(drafter, k) };
             run(&models, &spec, &[0, 1, 0], StopRules::max_tokens(60), None).tokens
         };
         let plain = tokens("none", 1);

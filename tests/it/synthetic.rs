@@ -116,7 +116,7 @@ impl Synthetic {
                         method: MethodSpec {
                             drafter: drafter.to_owned(),
                             num_speculative_tokens: k,
-                            sampling,
+                            sampling: sampling.clone(),
                             ..MethodSpec::default()
                         },
                         ..SweepPoint::default()

@@ -67,7 +67,7 @@ fn drawn(case: &Case, draws: u32) -> Vec<f64> {
     let (target, draft) = (case.pair.target("p").unwrap(), case.pair.draft("q").unwrap());
     let plain = SamplingParams::default();
     let temperature = case.draft_temperature.unwrap_or(plain.temperature);
-    let [sampler, drafting] = [plain, SamplingParams { temperature, ..plain }]
+    let [sampler, drafting] = [plain.clone(), SamplingParams { temperature, ..plain }]
         .map(|params| Sampler::new(params).unwrap());
     let [mut p, mut q] = [&target, &draft].map(|model| Teacher::new(model).unwrap());
     let mut sums = vec![0.0; draws as usize];

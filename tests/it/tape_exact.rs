@@ -86,7 +86,7 @@ impl Case {
             verifier: self.rule.verifier().to_owned(),
             num_speculative_tokens: self.k,
             length: self.length.map_or("fixed", |(name, ..)| name).to_owned(),
-            sampling: self.sampling,
+            sampling: self.sampling.clone(),
             params,
         };
         spec.build_with(Tools { draft: Some(draft), target: Some(target), texts: None }).unwrap()
@@ -106,7 +106,7 @@ impl Case {
     /// From all sequences and their distributions alone, weighted by their probabilities.
     fn forecast(&self) -> Kept {
         let (target, draft) = (self.pair.target("p").unwrap(), self.pair.draft("q").unwrap());
-        let sampler = Sampler::new(self.sampling).unwrap();
+        let sampler = Sampler::new(self.sampling.clone()).unwrap();
         let mut teacher = Teacher::new(&target).unwrap();
         let mut kept = Kept::default();
         let sequences = target_distribution(&target, &sampler, &self.pair.prompt, MAX).unwrap();
@@ -140,7 +140,7 @@ impl Case {
     fn score(&self, sequence: &TapeSequence, (target, draft): (&Toy, &Toy)) -> TapeScore {
         let nothing = TapeScore::default();
         if self.rule == AcceptanceRule::Race {
-            let sampler = [Sampler::new(self.sampling).unwrap()];
+            let sampler = [Sampler::new(self.sampling.clone()).unwrap()];
             let [mut p, mut q] = [target, draft].map(|model| Teacher::new(model).unwrap());
             let both =
                 score_sequence(&mut q, &sampler, Some(reader(&mut p, &sampler[0])), sequence)
@@ -226,7 +226,7 @@ fn processed_distributions_have_the_rounds_of_the_enumeration() {
         for name in ["mixed", "close"] {
             for_rules(|rule, k| {
                 let case = Case::new(zoo::toy(name).unwrap(), rule, k);
-                assert_same(&Case { sampling, draft_temperature, ..case }, name);
+                assert_same(&Case { sampling: sampling.clone(), draft_temperature, ..case }, name);
             });
         }
     }

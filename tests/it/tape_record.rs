@@ -22,13 +22,13 @@ fn an_end_token_that_is_also_the_last_possible_one_is_a_cut() {
     let pair = ending("mixed");
     let target = pair.target("p").unwrap();
     let (eos, params) = (target.info().eos.clone(), SamplingParams::default());
-    let sampler = Sampler::new(params).unwrap();
+    let sampler = Sampler::new(params.clone()).unwrap();
     let clock = VirtualClock::new(VirtualCosts::default());
     // Completions that end before the last possible token, at it, and not at all.
     let mut seen = [0; 3];
     for seed in 0..200 {
         let request = Request { seed, prompt: "toy", repeat: 0 };
-        let (category, prompt, sampling) = ("c", &*pair.prompt, (0, params));
+        let (category, prompt, sampling) = ("c", &*pair.prompt, (0, params.clone()));
         let asked = TapeRequest { request, category, prompt, sampling };
         let stop = StopRules { eos: eos.clone(), ..StopRules::max_tokens(MAX) };
         let found = record_sequence(&target, None, stop, &asked, &clock).unwrap();

@@ -85,15 +85,15 @@ fn trees_have_the_rounds_of_the_enumeration() {
         (SiblingKind::TopK, &[&[2], &[2, 2], &[3, 1]]),
     ];
     let greedy = SamplingParams { temperature: 0.0, ..neutral };
-    let mut cases = ["mixed", "close", "gaps"].map(|name| (name, neutral)).to_vec();
-    cases.extend([("mixed", cooler), ("mixed", greedy), ("close", greedy)]);
+    let mut cases = ["mixed", "close", "gaps"].map(|name| (name, neutral.clone())).to_vec();
+    cases.extend([("mixed", cooler), ("mixed", greedy.clone()), ("close", greedy)]);
     for (name, sampling) in cases {
         let pair = ending(name);
         for (kind, trees) in trees {
             for tree in trees {
                 let shape = tree.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
-                let expected = enumerated(&pair, sampling, kind.name(), &shape);
-                let found = forecast(&pair, sampling, kind, tree);
+                let expected = enumerated(&pair, sampling.clone(), kind.name(), &shape);
+                let found = forecast(&pair, sampling.clone(), kind, tree);
                 let words = format!("{name}, {kind:?}, {shape}: {found:?}, {expected:?}");
                 for (a, b) in found.iter().zip(expected).take(2) {
                     assert!((a - b).abs() < ROUNDING, "{words}");

@@ -202,25 +202,25 @@ impl AuditArgs {
         for model in [Some(target), draft].into_iter().flatten() {
             check_tokens(tape, model.info())?;
         }
-        for &sampling in &tape.header.samplings {
-            scorer.check(sampling)?;
+        for sampling in &tape.header.samplings {
+            scorer.check(sampling.clone())?;
         }
         let mut progress = Progress::new("sequences", tape.sequences.len(), 0);
         let mut found = Vec::new();
-        for (number, &sampling) in tape.header.samplings.iter().enumerate() {
+        for (number, sampling) in tape.header.samplings.iter().enumerate() {
             let teacher = Teacher::new(target)?;
             let (head, draft) = (draft.filter(is_head), draft.filter(|model| !is_head(model)));
             let draft = draft.map(|model| {
-                let sampling = draft_sampling(sampling, &drafting);
+                let sampling = draft_sampling(sampling.clone(), &drafting);
                 Ok::<_, anyhow::Error>(AuditedDraft { teacher: Teacher::new(model)?, sampling })
             });
             let ks = &self.num_speculative_tokens;
-            let mut reader = AuditReader::new(teacher, sampling, draft.transpose()?, ks)?;
+            let mut reader = AuditReader::new(teacher, sampling.clone(), draft.transpose()?, ks)?;
             if !scorer.knows_raw_target() {
                 reader = reader.without_raw_target();
             }
             if let Some(head) = head {
-                reader = reader.with_head(self.head(head, target, sampling, &drafting)?);
+                reader = reader.with_head(self.head(head, target, sampling.clone(), &drafting)?);
             }
             reader.rounds = reported.shape.map(|_| RoundAudit::new(self.rule, k));
             reader.bets_know_rounds = self.reported_rounds;
@@ -240,7 +240,7 @@ impl AuditArgs {
             }
             if reader.audit.tokens > 0 {
                 let rounds = reader.rounds.as_ref().and_then(RoundAudit::verdict);
-                found.push(Audited { sampling, audit: reader.audit, rounds });
+                found.push(Audited { sampling: sampling.clone(), audit: reader.audit, rounds });
             }
         }
         if found.is_empty() {

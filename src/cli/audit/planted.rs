@@ -24,7 +24,7 @@ pub(super) fn planted(
     let mut progress = Progress::new("completions with a planted bug", total, 0);
     let mut tape = sequences.tape.clone();
     for sequence in &mut tape.sequences {
-        let sampling = sequences.tape.header.samplings[sequence.sampling];
+        let sampling = sequences.tape.header.samplings[sequence.sampling].clone();
         let spec = MethodSpec { sampling, num_speculative_tokens: k, ..MethodSpec::default() };
         sequence.tokens = continued(mutant, pair, &spec, sequence)?;
         progress.advance(&crate::io::shown::line(&sequence.prompt));

@@ -103,7 +103,7 @@ impl AuditedServer {
         let Some(url) = &self.url else { return Ok(()) };
         let prompts = scorer.prompts(&self.prompts, self.max_tokens)?;
         let vocab = scorer.models().0.info().vocab;
-        self.ask(url, &prompts, sampling, vocab).run(file)?;
+        self.ask(url, &prompts, sampling.clone(), vocab).run(file)?;
         if let (Some(url), Some(plain)) = (&self.plain_url, plain) {
             self.ask(url, &prompts, sampling, vocab).run(plain)?;
         }

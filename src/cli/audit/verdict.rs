@@ -55,7 +55,7 @@ impl SamplingVerdict {
                      {gap:.3} too low"
                 )
             });
-            let (sampling, rounds) = (found.sampling, found.rounds.clone());
+            let (sampling, rounds) = (found.sampling.clone(), found.rounds.clone());
             Self { sampling, verdict, first_impossible, rounds }
         };
         own.iter().map(verdict).collect()

@@ -151,8 +151,8 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     }
     let logits = next_logits(&*pair.target.model, &prompt)?;
     let history = History { prompt_len: prompt.len(), context: &prompt, drafted: &[] };
-    let stages = Sampler::new(settings)?.stages(&logits, history)?;
-    let method = MethodSpec { sampling: settings, params, ..MethodSpec::default() };
+    let stages = Sampler::new(settings.clone())?.stages(&logits, history)?;
+    let method = MethodSpec { sampling: settings.clone(), params, ..MethodSpec::default() };
     let q =
         pair.draft_model().map(|draft| next_draft(&pair, draft, method, &prompt)).transpose()?;
     let shown = shown_tokens(&logits, args.show.top);

@@ -9,7 +9,7 @@ use crate::tapes::simulation::SimulationRow;
 
 pub(super) fn simulation_text(rows: &[SimulationRow]) -> Result<String> {
     let mut text = String::new();
-    let settings = |row: &SimulationRow| (row.config.sampling, row.config.drafter.clone());
+    let settings = |row: &SimulationRow| (row.config.sampling.clone(), row.config.drafter.clone());
     for group in rows.chunk_by(|a, b| settings(a) == settings(b)) {
         let config = &group[0].config;
         let model =

@@ -79,7 +79,7 @@ fn samplings(plan: &Plan) -> Result<Vec<SamplingParams>> {
     let mut samplings = Vec::new();
     for cell in plan.cells.iter().filter(|cell| cell.beam.is_none()) {
         if !samplings.contains(&cell.method.sampling) {
-            samplings.push(cell.method.sampling);
+            samplings.push(cell.method.sampling.clone());
         }
     }
     if samplings.is_empty() {

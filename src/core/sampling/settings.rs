@@ -28,7 +28,7 @@ macro_rules! processors {
         $summary:literal;
     )+) => {
         /// How logits become a distribution; all fields have neutral defaults.
-        #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct SamplingParams {
             $(#[doc = $summary] pub $key: $type,)+

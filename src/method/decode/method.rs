@@ -122,8 +122,8 @@ impl MethodSpec {
 
     /// The samplers of the target and of the draft model, whose settings are in `params`.
     fn samplers(&self, params: &Params) -> Result<[Sampler; 2], Error> {
-        let target = Sampler::new(self.sampling)?;
-        let draft = Sampler::new(draft_sampling(self.sampling, params));
+        let target = Sampler::new(self.sampling.clone())?;
+        let draft = Sampler::new(draft_sampling(self.sampling.clone(), params));
         Ok([target, draft.map_err(|bad| Error::setting(format!("the draft model's {bad}")))?])
     }
 

@@ -63,7 +63,7 @@ fn explain(
     text: &TextRow,
     at: usize,
 ) -> anyhow::Result<DivergenceRow> {
-    let sampler = Sampler::new(cell.method.sampling)?;
+    let sampler = Sampler::new(cell.method.sampling.clone())?;
     let asked = block.text(&text.prompt, text.repeat).context("a text of another block")?;
     Ok(divergence::explain(target, &sampler, asked.tokens, plain, &text.tokens, at)?)
 }

@@ -57,7 +57,7 @@ impl SweepPoint {
     /// many are decoded together, and what the chat template gets. Cells are compared with the plain
     /// decoding that has the same goal.
     pub fn goal(&self) -> (SamplingParams, Option<BeamSettings>, usize, &ChatArguments) {
-        (self.method.sampling, self.beam, self.batch, &self.chat_arguments)
+        (self.method.sampling.clone(), self.beam, self.batch, &self.chat_arguments)
     }
 
     /// The name of its strategy, as on the axis.
@@ -85,7 +85,7 @@ impl SweepPoint {
 
     /// Its goal in words.
     pub fn goal_in_words(&self) -> String {
-        let sampling = self.method.sampling;
+        let sampling = self.method.sampling.clone();
         let mut words = match self.beam {
             Some(beam) => beam.to_string(),
             None => format!("T = {}", sampling.temperature),
@@ -123,7 +123,7 @@ impl SweepPoint {
             }
             _ if method.sampling.get(key).is_some() => {
                 if self.beam.is_none() {
-                    method.sampling = method.sampling.with(key, value);
+                    method.sampling = method.sampling.clone().with(key, value);
                 }
             }
             _ if BeamSettings::default().get(key).is_some() => {
@@ -172,7 +172,7 @@ impl SweepPoint {
         beam.validate()?;
         let verifier = MethodSpec::default().verifier;
         let method = drafting(&MethodSpec { verifier, ..self.method.clone() }).canonical()?;
-        let method = MethodSpec { sampling: self.method.sampling, ..method };
+        let method = MethodSpec { sampling: self.method.sampling.clone(), ..method };
         if self.batch > 1 {
             bail!("batch = {}: a beam search is a batch of its own; allowed is 1", self.batch);
         }

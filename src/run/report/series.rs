@@ -175,7 +175,7 @@ impl Names {
         if cell.beam.is_some() {
             return cell.goal_in_words();
         }
-        let sampling = cell.method.sampling;
+        let sampling = cell.method.sampling.clone();
         let mut name = format!("T = {}", sampling.temperature);
         for key in self.sampling.iter().filter(|key| **key != "temperature") {
             name += &format!(", {key} = {}", setting(&sampling, key));

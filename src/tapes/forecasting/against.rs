@@ -109,7 +109,7 @@ fn gap(tape: &Tape, own: &ForecastCell, cell: &CellView, run: &Run) -> Option<Fo
     let of_whole = |of: &dyn Fn() -> Option<f64>| extent.limit.is_none().then(of).flatten();
     Some(ForecastGap {
         cell: cell.id.clone(),
-        sampling: cell.method.sampling,
+        sampling: cell.method.sampling.clone(),
         drafter: cell.method.drafter.clone(),
         verifier: cell.method.verifier.clone(),
         num_speculative_tokens: own.config.k,

@@ -86,13 +86,14 @@ pub fn greedy_forecasts(tape: &Tape) -> Vec<GreedyForecast> {
 }
 
 fn greedy_forecast(tape: &Tape, sampling: usize, drafter: usize) -> Option<GreedyForecast> {
-    let target = tape.header.samplings[sampling];
+    let target = tape.header.samplings[sampling].clone();
     let described = &tape.drafters[drafter];
-    if target.is_greedy() || draft_sampling(target, &described.params).is_greedy() {
+    if target.is_greedy() || draft_sampling(target.clone(), &described.params).is_greedy() {
         return None;
     }
     let greedy = tape.drafters.iter().position(|other| {
-        draft_sampling(target, &other.params).is_greedy() && same_but_sampling(other, described)
+        draft_sampling(target.clone(), &other.params).is_greedy()
+            && same_but_sampling(other, described)
     });
     let originals = tape.originals();
     let own = tape.sequences.iter().enumerate().filter(|(_, own)| own.sampling == sampling);

@@ -79,7 +79,7 @@ impl Recording<'_> {
                     request: Request { seed: self.seed, prompt: &prompt.id, repeat },
                     category: &prompt.category,
                     prompt: &prompt.tokens,
-                    sampling: (sampling, self.samplings[sampling]),
+                    sampling: (sampling, self.samplings[sampling].clone()),
                 };
                 let sequence =
                     record_sequence(&target, Some(self.codec), self.stop(), &asked, &clock)?;

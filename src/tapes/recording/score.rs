@@ -143,22 +143,23 @@ impl Scoring<'_> {
     ) -> Result<Vec<TapeScore>> {
         let tape = file.tape();
         let sequence = &tape.sequences[number];
-        let target = tape.header.samplings[sequence.sampling];
+        let target = tape.header.samplings[sequence.sampling].clone();
         let open = self.drafters.iter().zip(numbers);
         let open = open.filter(|&(_, &drafter)| tape.score(drafter, number).is_none());
         let (models, others): (Vec<_>, Vec<_>) = open.partition(|(d, _)| reads_at_once(d));
         let place =
             || format!("prompt {}, repeat {}", shown::line(&sequence.prompt), sequence.repeat);
-        let samplers = models.iter().map(|(d, _)| Sampler::new(draft_sampling(target, &d.params)));
+        let samplers =
+            models.iter().map(|(d, _)| Sampler::new(draft_sampling(target.clone(), &d.params)));
         let samplers = samplers.collect::<Result<Vec<_>, _>>()?;
-        let scored = teachers.scored(samplers, target, sequence).with_context(place)?;
+        let scored = teachers.scored(samplers, target.clone(), sequence).with_context(place)?;
         let mut lines = Vec::new();
         for (&(_, &drafter), score) in models.iter().zip(scored) {
             lines.push(TapeScore { drafter, sequence: number, ..score });
         }
         for (described, &drafter) in others {
             let vocab = tape.header.target.vocab;
-            let score = self.starts(described, target, (vocab, &mut *teachers), sequence);
+            let score = self.starts(described, target.clone(), (vocab, &mut *teachers), sequence);
             lines.push(TapeScore { drafter, sequence: number, ..score.with_context(place)? });
         }
         Ok(lines)
@@ -172,7 +173,7 @@ impl Scoring<'_> {
         (vocab, teachers): (usize, &mut Teachers<'_>),
         sequence: &TapeSequence,
     ) -> Result<TapeScore, Error> {
-        let method = spec(drafter, target).build_with(self.tools)?;
+        let method = spec(drafter, target.clone()).build_with(self.tools)?;
         let most = drafter.most.unwrap_or_default();
         let Teachers { target: teacher, ends, .. } = teachers;
         let sampler = Sampler::new(target)?;

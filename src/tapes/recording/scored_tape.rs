@@ -35,7 +35,7 @@ pub fn write_scored(
     for sequence in &completions.sequences {
         let place =
             || format!("prompt {}, repeat {}", shown::line(&sequence.prompt), sequence.repeat);
-        let sampler = Sampler::new(samplings[sequence.sampling])?;
+        let sampler = Sampler::new(samplings[sequence.sampling].clone())?;
         let sampler = sampler.on(teacher.model().for_each_row());
         let log_p = log_probs(&mut teacher, &sampler, sequence).with_context(place)?;
         if let Some(at) = log_p.iter().position(|log_p| *log_p == f64::NEG_INFINITY) {

@@ -122,7 +122,7 @@ impl ExternalSequences {
         let known = samplings.iter().position(|known| *known == line.sampling);
         let sampling = known.unwrap_or(samplings.len());
         if known.is_none() {
-            samplings.push(line.sampling);
+            samplings.push(line.sampling.clone());
         }
         let tokens = line.output_ids.len();
         check_rounds(&line)?;

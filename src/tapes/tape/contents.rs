@@ -103,7 +103,7 @@ impl Tape {
         let (described, score) = (self.drafters.get(drafter)?, self.score(drafter, sequence)?);
         let sequence = self.sequences.get(sequence)?;
         let odds = SequenceOdds::new(sequence, score)?;
-        let target = self.header.samplings[sequence.sampling];
+        let target = self.header.samplings[sequence.sampling].clone();
         let drawn = !draft_sampling(target, &described.params).is_greedy();
         let may_end = !self.header.ignore_eos && (drawn || odds.is_anywhere());
         Some(odds.open(may_end || drawn && described.length.is_some()))

@@ -14,7 +14,7 @@ use crate::method::decode::{
 use crate::model::{Codec, LanguageModel};
 
 /// A prompt to continue, and how.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct TapeRequest<'a> {
     /// The source of random numbers: the prompt's id, its repeat and the seed.
     pub request: Request<'a>,
@@ -38,7 +38,7 @@ pub fn record_sequence(
     asked: &TapeRequest<'_>,
     clock: &dyn Clock,
 ) -> Result<TapeSequence, Error> {
-    let (sampling, params) = asked.sampling;
+    let (sampling, params) = asked.sampling.clone();
     let plain = MethodSpec { drafter: PLAIN.to_owned(), sampling: params, ..MethodSpec::default() };
     let room = target.info().context_length.saturating_sub(asked.prompt.len());
     let max_tokens = stop.max_tokens.min(room);

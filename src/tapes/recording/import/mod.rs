@@ -183,7 +183,7 @@ impl Import<'_> {
 
     fn header(&self) -> TapeHeader {
         let target = self.target.map(|(name, model, _)| TapeModel::new(name, model.info()));
-        header(self.format.name, target.unwrap_or_default(), vec![self.sampling])
+        header(self.format.name, target.unwrap_or_default(), vec![self.sampling.clone()])
     }
 
     /// A sequence; `None` if one of its tokens is unknown.
@@ -206,7 +206,8 @@ impl Import<'_> {
         };
         sequence.log_p = match teacher {
             Some(teacher) => {
-                let sampler = Sampler::new(self.sampling)?.on(teacher.model().for_each_row());
+                let sampler =
+                    Sampler::new(self.sampling.clone())?.on(teacher.model().for_each_row());
                 Some(log_probs(teacher, &sampler, &sequence)?)
             }
             None => self.logged_log_p(logged)?,

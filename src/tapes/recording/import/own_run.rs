@@ -62,7 +62,7 @@ fn read(folder: &Path) -> Result<LoggedRun> {
         logs: Vec::new(),
     };
     for cell in chains(&own) {
-        let sampling = index_of(&mut run.samplings, cell.method.sampling);
+        let sampling = index_of(&mut run.samplings, cell.method.sampling.clone());
         let drafter = index_of(&mut run.drafters, drafter(cell, plan));
         run.logs.extend(logs(cell, (sampling, drafter)));
     }
