@@ -115,7 +115,7 @@ pub(super) fn drawn_once(
     Forgery { tokens: vec![chance.categorical(site, dist)], recorded: Rc::new(recorded) }
 }
 
-const DRAWS_USED_RECORDS_ASKED: Draw =
+pub(super) const DRAWS_USED_RECORDS_ASKED: Draw =
     |asked, used, _, site, chance| drawn_once(used, asked.clone(), site, chance);
 
 /// The production drafter with draws addressed by position alone.
@@ -162,7 +162,7 @@ pub(super) const SAMPLED_TREE: MakeDrafter = |params| {
 /// A correct method that drafts a tree.
 pub(super) const RIGHT_TREE: Mutant = Mutant { case: TREE_CASE, drafter: SAMPLED_TREE, ..RIGHT };
 
-const NUCLEUS: SamplingParams = SamplingParams { top_p: 0.7, ..SamplingParams::NEUTRAL };
+const NUCLEUS: &SamplingParams = &SamplingParams { top_p: 0.7, ..SamplingParams::NEUTRAL };
 
 /// The drafts with the recorded distribution of the token before each.
 fn row_early(draft: &Draft) -> Draft {
@@ -202,7 +202,7 @@ pub(super) const BUGS: &[Bug] = &[
             let ((target, draft), raw) = (dists.pair()?, dists.raw_draft.as_deref()?);
             Some(drawn_and_verified(target, (draft, raw)))
         }),
-        ..wrong(CASE, |params| forger(params, |_| NUCLEUS, DRAWS_USED_RECORDS_ASKED, 0.0))
+        ..wrong(CASE, |params| forger(params, |_| NUCLEUS.clone(), DRAWS_USED_RECORDS_ASKED, 0.0))
     },
     Bug {
         name: "raw_q_drawn",

@@ -12,6 +12,7 @@ mod block_drafts;
 mod blocks;
 mod chains;
 mod chances;
+mod controls;
 mod distribution;
 mod drafters;
 mod heads;
@@ -38,7 +39,7 @@ use crate::method::verify::Verifier;
 use crate::model::HeadFault;
 
 /// A known bug.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Bug {
     /// Its name.
     pub name: &'static str,
@@ -77,6 +78,7 @@ const GROUPS: &[&[Bug]] = &[
     models::BUGS,
     targets::BUGS,
     drafters::BUGS,
+    controls::BUGS,
     block_drafts::BUGS,
     chances::BUGS,
     noise::BUGS,
@@ -95,6 +97,7 @@ const CONTROLS: &[Bug] = &[
     control("right_traversal", blocks::RIGHT_TRAVERSAL),
     control("right_block_draft", block_drafts::RIGHT_BLOCK_DRAFT),
     control("right_tree", drafters::RIGHT_TREE),
+    control("right_masks", controls::RIGHT_MASKS),
     control("right_race", RIGHT_RACE),
     control("right_cache", models::RIGHT_ROWS),
     control("right_exit", models::RIGHT_EXIT),
@@ -129,9 +132,12 @@ fn runnable(
         .filter(|(_, mutant)| cfg!(feature = "engine") || !mutant.case.engine)
 }
 
-/// The known-wrong methods that work with any pair of models.
+/// The known-wrong methods that work with any pair of models and without controls.
 pub fn of_any_models() -> impl Iterator<Item = (&'static Bug, &'static Mutant)> {
-    mutants().filter(|(_, mutant)| mutant.target.is_none() && mutant.draft.is_none())
+    let own = |mutant: &Mutant| mutant.case.controls.iter().any(|controls| !controls().is_none());
+    mutants().filter(move |(_, mutant)| {
+        mutant.target.is_none() && mutant.draft.is_none() && !own(mutant)
+    })
 }
 
 /// The known-wrong method of this name, or of this name in the last release, for any models.

@@ -184,7 +184,7 @@ fn exit(pair: &ToyPair, drafts: ToyDrafts) -> Result<Box<dyn LanguageModel>, Err
 
 const FREQUENCY: f64 = 0.8;
 const PENALISED: Case = Case {
-    target: SamplingParams { frequency_penalty: FREQUENCY, ..SamplingParams::NEUTRAL },
+    target: &SamplingParams { frequency_penalty: FREQUENCY, ..SamplingParams::NEUTRAL },
     ..CASE
 };
 

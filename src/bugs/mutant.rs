@@ -16,7 +16,7 @@ use crate::core::chance::Chance;
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::params::Params;
-use crate::core::sampling::{Sampler, SamplingParams};
+use crate::core::sampling::{Controls, Sampler, SamplingParams};
 use crate::method::decode::{Method, MethodSpec};
 use crate::method::draft::{
     DrafterParams, MakeDrafter, ModelDrafter, PromptLookup, Tools, draft_sampling,
@@ -39,14 +39,16 @@ pub(crate) fn straight<'c>(inner: &'c mut dyn Chance) -> Box<dyn Chance + 'c> {
 pub(crate) const PROMPT: &[Token] = &[0, 1, 0];
 
 /// The setup of a mutant.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Case {
     /// Target and draft.
     pub pair: CaseModels,
     /// The requested sampling settings.
-    pub target: SamplingParams,
+    pub target: &'static SamplingParams,
     /// The draft's sampling settings, as recorded in the draft.
-    pub draft: SamplingParams,
+    pub draft: &'static SamplingParams,
+    /// The controls of the target, and those of the draft as recorded.
+    pub controls: [fn() -> Controls; 2],
     /// Draft length.
     pub k: usize,
     /// Number of tokens of the joint distribution: at least K + 2, to include a bonus token and the
@@ -73,7 +75,7 @@ pub enum CaseModels {
 }
 
 /// A known-wrong method.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub struct Mutant {
     /// Its setup.
     pub case: Case,
@@ -91,6 +93,17 @@ pub struct Mutant {
     /// Wraps the cache of the CPU engine.
     #[cfg_attr(not(feature = "engine"), allow(dead_code))]
     pub(crate) cache: WrapCache,
+}
+
+impl Case {
+    /// The settings of target and draft, with their controls.
+    pub fn sampling(&self) -> [SamplingParams; 2] {
+        let [target, draft] = self.controls.map(|controls| controls());
+        [
+            SamplingParams { controls: target, ..self.target.clone() },
+            SamplingParams { controls: draft, ..self.draft.clone() },
+        ]
+    }
 }
 
 impl Mutant {
@@ -126,8 +139,9 @@ pub(crate) type DraftOf = fn(&ToyPair, &Toy) -> Result<Box<dyn LanguageModel>, E
 
 pub(super) const CASE: Case = Case {
     pair: CaseModels::Toy("mixed"),
-    target: SamplingParams::NEUTRAL,
-    draft: SamplingParams::NEUTRAL,
+    target: &SamplingParams::NEUTRAL,
+    draft: &SamplingParams::NEUTRAL,
+    controls: [|| Controls::NONE; 2],
     k: 2,
     tokens: 4,
     rule: Some(Rule::Rejection),
@@ -136,9 +150,9 @@ pub(super) const CASE: Case = Case {
     engine: false,
 };
 
-pub(super) const COOL: SamplingParams =
-    SamplingParams { temperature: 0.7, ..SamplingParams::NEUTRAL };
-pub(super) const TOP_2: SamplingParams = SamplingParams { top_k: 2, ..SamplingParams::NEUTRAL };
+pub(super) const COOL: &SamplingParams =
+    &SamplingParams { temperature: 0.7, ..SamplingParams::NEUTRAL };
+pub(super) const TOP_2: &SamplingParams = &SamplingParams { top_k: 2, ..SamplingParams::NEUTRAL };
 
 /// A tree instead of a chain, without a closed form.
 pub(super) const TREE_CASE: Case = Case { pair: CaseModels::Toy("close"), rule: None, ..CASE };

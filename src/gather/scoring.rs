@@ -132,7 +132,8 @@ impl ScoringServer {
         }
         let Some(reported) = self.count.filter(|_| self.is_partial()) else { return Ok(()) };
         let most = if sampling.is_greedy() { 1 } else { sampling.top_k };
-        if !(1..=reported).contains(&most) || sampling.penalties() != SamplingParams::NEUTRAL {
+        if !(1..=reported).contains(&most) || sampling.logit_processors() != SamplingParams::NEUTRAL
+        {
             bail!(
                 "{url}: the distribution of completions at {words} does not follow from {reported} \
                  log-probabilities: that needs temperature 0 or a top_k from 1 to {reported}, and \

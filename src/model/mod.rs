@@ -29,6 +29,7 @@ mod toy_block;
 mod toy_cache;
 mod toy_drafter;
 mod toy_head;
+mod toy_rules;
 mod toy_states;
 #[cfg(feature = "engine")]
 pub(crate) mod uncached;
@@ -57,6 +58,7 @@ pub use step::{Feed, Step};
 pub use taps::{Features, HiddenStates, ModelInputs, Tap};
 pub use toy::{Toy, ToyDrafts, ToyPair, hex};
 pub use toy_block::block_text;
+pub use toy_rules::{brackets, without_repeats};
 pub use vocabulary::{SharedVocabulary, TranslatedModel, Vocabulary, check_pair};
 
 use std::any::Any;

@@ -97,7 +97,8 @@ impl ExactnessCell {
 
     /// Its method as in a configuration.
     pub(super) fn spec(&self) -> MethodSpec {
-        let spec = self.method.spec(self.k, self.setting.target.clone());
+        let sampling = self.setting.sampling(&self.place.pair());
+        let spec = self.method.spec(self.k, sampling);
         MethodSpec { params: set(spec.params, self.setting.draft), ..spec }
     }
 
@@ -215,7 +216,9 @@ fn complete(methods: &[Combination], toys: &[&'static ToyEntry], full: bool) -> 
         let lengths = 1..=method.proposer.tree().map_or(most, |tree| tree.len());
         for on_toy in &on_toys {
             // Settings that the drafter does not read would repeat cells.
-            for setting in SETTINGS.iter().filter(|s| method.proposer.reads(s.draft)) {
+            let pair = on_toy.place.pair();
+            let suits = |s: &&SamplingSetting| method.proposer.reads(s.draft) && s.suits(&pair);
+            for setting in SETTINGS.iter().filter(suits) {
                 let cell = |k| ExactnessCell { method, setting, k, ..*on_toy };
                 cells.extend(lengths.clone().map(cell));
             }
@@ -251,7 +254,9 @@ fn drawn(method: Combination, toy: u32, drafter: usize) -> ExactnessCell {
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     rng.set_stream(u64::from(toy) << 16 | drafter as u64);
     let mut below = |n: usize| rng.next_u32() as usize % n;
-    let settings = SETTINGS.iter().filter(|s| method.proposer.reads(s.draft)).collect::<Vec<_>>();
+    let pair = Place::Random(toy).pair();
+    let suits = |s: &&SamplingSetting| method.proposer.reads(s.draft) && s.suits(&pair);
+    let settings = SETTINGS.iter().filter(suits).collect::<Vec<_>>();
     let setting = settings[below(settings.len())];
     let most = method.proposer.tree().map_or(MOST_TOKENS, |tree| tree.len());
     let mut cell = ExactnessCell::new(method, setting, Place::Random(toy), 1 + below(most));

@@ -17,7 +17,7 @@ use super::replay::{audit_by, first_difference_by, sample_by};
 use crate::bugs::{Bug, CaseModels, Mutant, PROMPT};
 use crate::core::error::Error;
 use crate::core::params::Params;
-use crate::core::sampling::{Sampler, SamplingParams};
+use crate::core::sampling::Sampler;
 use crate::method::decode::{Generation, Method, NoObserver, StopRules};
 use crate::method::draft::{DrafterParams, NoDraft, Tools};
 use crate::method::length::Fixed;
@@ -79,8 +79,8 @@ pub fn refute(bug: &Bug, mutant: &Mutant) -> Result<MutantReport, Error> {
     let rows_of_draft = draft_rows(&pair)?;
     let draft = mutant.draft.unwrap_or(draft_model)(&pair, &right)?;
     let target = mutant.target.unwrap_or(|toy| Box::new(toy))(right.clone());
-    let requested = sampler(case.target.clone())?;
-    let recorded = sampler(case.draft.clone())?;
+    let [requested, recorded] = case.sampling();
+    let (requested, recorded) = (Sampler::new(requested)?, Sampler::new(recorded)?);
     let generation = |tokens| begin(mutant, &*target, &*draft, &recorded, tokens);
 
     let mut rows = TargetRows::new(&right);
@@ -107,7 +107,7 @@ pub fn refute(bug: &Bug, mutant: &Mutant) -> Result<MutantReport, Error> {
         !Fit::test(&counts, &dist).is_plausible()
     };
     let strays = mutant.verifier.coupling().is_some() && {
-        let plain = Mutant { drafter: |_| Ok(Box::new(NoDraft)), ..mutant.clone() };
+        let plain = Mutant { drafter: |_| Ok(Box::new(NoDraft)), ..*mutant };
         let plain = begin(&plain, &*target, &*draft, &recorded, AUDITED.0)?;
         let pair = [&audited, &plain];
         first_difference_by(&*target, pair, SEED, COMPARED, mutant.seeded)?.is_some()
@@ -153,15 +153,12 @@ fn begin<'a>(
         target_sampler: recorded,
         params: &Params::default(),
     };
+    let [target_sampling, _] = mutant.case.sampling();
     let method = Method {
         drafter: (mutant.drafter)(&params)?,
         length: Box::new(Fixed { k: mutant.case.k }),
         verifier: Rc::new(mutant.verifier),
-        sampler: sampler((mutant.sampler)(mutant.case.target.clone()))?,
+        sampler: Sampler::new((mutant.sampler)(target_sampling))?,
     };
     Generation::new(target, method, PROMPT, StopRules::max_tokens(tokens), None)
-}
-
-fn sampler(params: SamplingParams) -> Result<Sampler, Error> {
-    Ok(Sampler::new(params)?)
 }

@@ -89,7 +89,7 @@ fn scored(
 #[test]
 fn a_level_accepts_what_production_rounds_accept() {
     let neutral = SamplingParams::default();
-    let cooler = SamplingParams { temperature: 0.5, top_p: 0.9, ..neutral };
+    let cooler = SamplingParams { temperature: 0.5, top_p: 0.9, ..neutral.clone() };
     let mut decided = [0, 0];
     let mut cases =
         ["mixed", "close", "gaps"].map(|name| (name.to_owned(), neutral.clone())).to_vec();

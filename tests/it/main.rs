@@ -20,6 +20,7 @@ mod beam_ends;
 mod ceiling;
 mod chance;
 mod chance_fit;
+mod controls;
 mod distribution;
 mod draft_budgets;
 mod draft_ends;

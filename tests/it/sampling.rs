@@ -214,6 +214,7 @@ fn the_last_stage_equals_the_sampling_distribution() {
         repetition_penalty: 1.2,
         presence_penalty: 0.1,
         frequency_penalty: 0.1,
+        ..SamplingParams::default()
     };
     let sampler = Sampler::new(all).unwrap();
     let logits = Logits::F64(vec![1.0, 0.5, 0.2, -0.3, 0.9]);
@@ -371,6 +372,7 @@ proptest! {
             repetition_penalty: penalties.0,
             presence_penalty: penalties.1,
             frequency_penalty: penalties.2,
+            ..SamplingParams::default()
         };
         let (context, drafted) = sequence.split_at(split.min(sequence.len()));
         let history = History { prompt_len: context.len() / 2, context, drafted };

@@ -153,7 +153,8 @@ impl Case {
             return draft_starts(method, None, tokens, sequence, self.k, None).unwrap();
         }
         let temperature = self.draft_temperature.unwrap_or(self.sampling.temperature);
-        let sampler = Sampler::new(SamplingParams { temperature, ..self.sampling }).unwrap();
+        let sampler =
+            Sampler::new(SamplingParams { temperature, ..self.sampling.clone() }).unwrap();
         let log_q = log_probs(&mut Teacher::new(draft).unwrap(), &sampler, sequence).unwrap();
         TapeScore { log_q: Some(log_q), ..nothing }
     }
@@ -218,9 +219,9 @@ fn completions_that_end_have_the_rounds_of_the_enumeration() {
 fn processed_distributions_have_the_rounds_of_the_enumeration() {
     let neutral = SamplingParams::default();
     let settings = [
-        (SamplingParams { temperature: 0.6, top_k: 2, ..neutral }, None),
-        (SamplingParams { top_p: 0.8, repetition_penalty: 1.4, ..neutral }, Some(0.5)),
-        (SamplingParams { temperature: 0.0, ..neutral }, None),
+        (SamplingParams { temperature: 0.6, top_k: 2, ..neutral.clone() }, None),
+        (SamplingParams { top_p: 0.8, repetition_penalty: 1.4, ..neutral.clone() }, Some(0.5)),
+        (SamplingParams { temperature: 0.0, ..neutral.clone() }, None),
     ];
     for (sampling, draft_temperature) in settings {
         for name in ["mixed", "close"] {

@@ -78,13 +78,13 @@ fn forecast(
 #[test]
 fn trees_have_the_rounds_of_the_enumeration() {
     let neutral = SamplingParams::default();
-    let cooler = SamplingParams { temperature: 0.6, top_p: 0.9, ..neutral };
+    let cooler = SamplingParams { temperature: 0.6, top_p: 0.9, ..neutral.clone() };
     let trees: [(SiblingKind, &[&[usize]]); 3] = [
         (SiblingKind::Independent, &[&[1, 1], &[2], &[2, 1], &[3], &[1, 2], &[4]]),
         (SiblingKind::Distinct, &[&[2], &[2, 1], &[1, 2]]),
         (SiblingKind::TopK, &[&[2], &[2, 2], &[3, 1]]),
     ];
-    let greedy = SamplingParams { temperature: 0.0, ..neutral };
+    let greedy = SamplingParams { temperature: 0.0, ..neutral.clone() };
     let mut cases = ["mixed", "close", "gaps"].map(|name| (name, neutral.clone())).to_vec();
     cases.extend([("mixed", cooler), ("mixed", greedy.clone()), ("close", greedy)]);
     for (name, sampling) in cases {

@@ -63,6 +63,12 @@ pub enum DistError {
     /// No token is possible: every logit is −inf, or every weight is zero.
     #[error("every logit is -inf: no token is possible")]
     NothingPossible,
+    /// The controls of a request leave no token.
+    #[error(
+        "no token is left by grammar, allowed_token_ids, bad_words and min_tokens together: \
+         allow more, or allow an end token"
+    )]
+    NothingAllowed,
 }
 
 /// A probability distribution over tokens `0..vocab`.

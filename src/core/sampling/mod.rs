@@ -5,10 +5,14 @@
 //! ([`PROCESSORS`]): changing it changes the distribution. A temperature of zero is exact
 //! argmax (ties to the lowest id), not a small temperature.
 
+mod controls;
+mod grammar;
 mod settings;
 mod truncate;
 mod vector;
 
+pub use controls::{ControlSet, Controls};
+pub use grammar::{Grammar, GrammarKind, TokenRules, TokenSet};
 pub use settings::{MOST_TOP_K, PROCESSORS, Processor, SamplingParams};
 pub(crate) use truncate::{log_mass, log_mass_and_best};
 
@@ -148,16 +152,45 @@ impl Sampler {
     /// # Errors
     /// If a logit is NaN or +inf, or no token is possible.
     pub fn distribution(&self, logits: &Logits, history: History<'_>) -> Result<Dist, DistError> {
-        truncate::distribution(&self.scores(logits, history), &self.params)
+        let found = truncate::distribution(&self.scores(logits, history), &self.params);
+        found.map_err(|error| match error {
+            DistError::NothingPossible if !self.params.controls.is_none() => {
+                DistError::NothingAllowed
+            }
+            error => error,
+        })
     }
 
-    /// The logits after the penalties: greedy decoding takes the largest.
+    /// The distribution from which a token is drafted: without the controls where they leave none of
+    /// the tokens that a drafter knows.
+    ///
+    /// # Errors
+    /// As [`Self::distribution`].
+    pub fn drafting(&self, logits: &Logits, history: History<'_>) -> Result<Dist, DistError> {
+        match self.distribution(logits, history) {
+            Err(DistError::NothingAllowed) => {
+                let params = SamplingParams { controls: Controls::NONE, ..self.params.clone() };
+                Self { params, for_each: self.for_each }.distribution(logits, history)
+            }
+            found => found,
+        }
+    }
+
+    /// The logits after controls and penalties: greedy decoding takes the largest.
     pub fn scores<'l>(&self, logits: &'l Logits, history: History<'_>) -> Cow<'l, Logits> {
-        if !self.params.penalises() {
+        let mut scores = self.controlled(logits, history);
+        if self.params.penalises() {
+            self.penalise(scores.to_mut(), history);
+        }
+        scores
+    }
+
+    fn controlled<'l>(&self, logits: &'l Logits, history: History<'_>) -> Cow<'l, Logits> {
+        if self.params.controls.is_none() {
             return Cow::Borrowed(logits);
         }
         let mut scores = logits.clone();
-        self.penalise(&mut scores, history);
+        self.params.controls.apply(&mut scores, history);
         Cow::Owned(scores)
     }
 
@@ -192,12 +225,15 @@ impl Sampler {
         };
         let mut stages = vec![stage("softmax", logits, &neutral)?];
         let scores = self.scores(logits, history);
+        if !self.params.controls.is_none() {
+            stages.push(stage("controls", &self.controlled(logits, history), &neutral)?);
+        }
         if self.params.penalises() {
             stages.push(stage("penalties", &scores, &neutral)?);
         }
         let mut shown = neutral;
         for (name, value) in self.params.changes() {
-            if self.params.penalties().get(name).as_ref() == Some(&value) {
+            if self.params.logit_processors().get(name).as_ref() == Some(&value) {
                 continue;
             }
             shown = shown.with(name, &value);

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::controls::{ControlSet, Controls};
 use crate::core::params::{BadParam, Param, Value};
 
 /// The largest `top_k`, far above any vocabulary size.
@@ -32,11 +33,14 @@ macro_rules! processors {
         #[serde(default, deny_unknown_fields)]
         pub struct SamplingParams {
             $(#[doc = $summary] pub $key: $type,)+
+            /// What a request forbids, allows or prefers, before all of these.
+            #[serde(skip_serializing_if = "Controls::is_none")]
+            pub controls: Controls,
         }
 
         impl SamplingParams {
             /// Settings that change nothing.
-            pub const NEUTRAL: Self = Self { $($key: $neutral,)+ };
+            pub const NEUTRAL: Self = Self { $($key: $neutral,)+ controls: Controls::NONE };
         }
 
         /// The processors in the order in which they are applied.
@@ -87,7 +91,7 @@ impl SamplingParams {
         for p in PROCESSORS {
             p.setting.check(&(p.get)(self)).map(|_| ())?;
         }
-        Ok(())
+        self.controls.validate()
     }
 
     /// The settings with their keys, in the order of the processors.
@@ -107,7 +111,8 @@ impl SamplingParams {
             "temperature" => format!("T = {value}"),
             key => format!("{key} = {value}"),
         });
-        let set = set.collect::<Vec<_>>().join(", ");
+        let controls = self.controls.set().map(ControlSet::words);
+        let set = set.chain(controls).collect::<Vec<_>>().join(", ");
         if set.is_empty() { "T = 1".to_owned() } else { set }
     }
 
@@ -131,14 +136,16 @@ impl SamplingParams {
         self.temperature == 0.0
     }
 
-    /// The penalties alone; everything after them is neutral.
+    /// The controls and penalties alone; everything after them is neutral.
     #[must_use]
-    pub fn penalties(&self) -> Self {
-        let Self { repetition_penalty, presence_penalty, frequency_penalty, .. } = *self;
-        Self { repetition_penalty, presence_penalty, frequency_penalty, ..Self::NEUTRAL }
+    pub fn logit_processors(&self) -> Self {
+        let (repetition_penalty, controls) = (self.repetition_penalty, self.controls.clone());
+        let Self { presence_penalty, frequency_penalty, .. } = *self;
+        Self { controls, repetition_penalty, presence_penalty, frequency_penalty, ..Self::NEUTRAL }
     }
 
     pub(super) fn penalises(&self) -> bool {
-        self.penalties() != Self::NEUTRAL
+        let Self { repetition_penalty, presence_penalty, frequency_penalty, .. } = *self;
+        (repetition_penalty, presence_penalty, frequency_penalty) != (1.0, 0.0, 0.0)
     }
 }

@@ -155,7 +155,7 @@ impl fmt::Display for BeamSettings {
 
 /// The method with which beams draft: greedily, since they search for the most probable tokens.
 pub fn drafting(method: &MethodSpec) -> MethodSpec {
-    let sampling = SamplingParams { temperature: 0.0, ..method.sampling };
+    let sampling = SamplingParams { temperature: 0.0, ..method.sampling.clone() };
     MethodSpec { sampling, ..method.clone() }
 }
 

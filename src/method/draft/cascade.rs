@@ -24,7 +24,16 @@ const GUESSED: Param = Param::count(
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "cascade",
     aliases: &["staged"],
-    params: &[GUESSED, MAX, MIN, MATCH, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
+    params: &[
+        GUESSED,
+        MAX,
+        MIN,
+        MATCH,
+        DRAFT_SAMPLING[0],
+        DRAFT_SAMPLING[1],
+        DRAFT_SAMPLING[2],
+        DRAFT_SAMPLING[3],
+    ],
     summary: "the draft model, sped up by prompt lookup: the same drafts in fewer passes",
     paper: "Chen et al. 2023, CS Drafting, arXiv 2312.11462; Spector and Re 2023, arXiv 2308.04623",
     build: BuildDrafter {

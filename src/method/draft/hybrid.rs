@@ -11,7 +11,15 @@ use crate::core::tree::DraftShape;
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "hybrid",
     aliases: &[],
-    params: &[MAX, MIN, MATCH, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
+    params: &[
+        MAX,
+        MIN,
+        MATCH,
+        DRAFT_SAMPLING[0],
+        DRAFT_SAMPLING[1],
+        DRAFT_SAMPLING[2],
+        DRAFT_SAMPLING[3],
+    ],
     summary: "prompt lookup if it finds a match, else the draft model",
     paper: "cf. Hu et al. 2024, arXiv 2411.10666 (retrieval with a fallback)",
     build: BuildDrafter {

@@ -41,7 +41,7 @@ use crate::core::error::Error;
 use crate::core::params::{Param, Params, Value};
 use crate::core::registry::Entry;
 use crate::core::round::RoundEvent;
-use crate::core::sampling::{MOST_TOP_K, Sampler, SamplingParams};
+use crate::core::sampling::{Controls, MOST_TOP_K, Sampler, SamplingParams};
 use crate::core::tree::{Draft, DraftShape, NodeId, Siblings};
 use crate::method::length::DraftLength;
 use crate::model::{LanguageModel, Tap};
@@ -270,7 +270,7 @@ impl<'a, 'r> Round<'a, 'r> {
 
 /// The sampling settings of a draft model that may differ from the target's: each has
 /// the key of the target's setting after [`DRAFT`].
-pub(crate) const DRAFT_SAMPLING: [Param; 3] = [
+pub(crate) const DRAFT_SAMPLING: [Param; 4] = [
     Param::number(
         "draft_temperature",
         1.0,
@@ -292,6 +292,13 @@ pub(crate) const DRAFT_SAMPLING: [Param; 3] = [
         "top_p of the draft model; the target's if not given",
     )
     .optional(),
+    Param::count(
+        "draft_controls",
+        1,
+        0..=1,
+        "0 if the draft model drafts without the target's controls; 1 if not given",
+    )
+    .optional(),
 ];
 const DRAFT: &str = "draft_";
 
@@ -305,13 +312,20 @@ fn overrides(params: &Params) -> impl Iterator<Item = (&'static Param, &'static 
 /// The sampling settings of the draft model: the target's, except where `params`
 /// overrides them.
 pub fn draft_sampling(target: SamplingParams, params: &Params) -> SamplingParams {
-    overrides(params).fold(target, |sampling, (_, key, value)| sampling.with(key, &value))
+    let own = overrides(params).fold(target, |own, (_, key, value)| own.with(key, &value));
+    match params.set(DRAFT_SAMPLING[3].key) {
+        Some(Value::Count(0)) => SamplingParams { controls: Controls::NONE, ..own },
+        _ => own,
+    }
 }
 
 /// `params` without the draft sampling settings that equal the target's.
 pub fn without_repeats(target: &SamplingParams, params: Params) -> Params {
-    let repeated =
-        overrides(&params).filter(|(_, key, value)| target.get(key).as_ref() == Some(value));
+    let is_target_of = |key: &str, value: &Value| match key {
+        "controls" => target.controls.is_none() || *value == Value::Count(1),
+        key => target.get(key).as_ref() == Some(value),
+    };
+    let repeated = overrides(&params).filter(|(_, key, value)| is_target_of(key, value));
     let repeated = repeated.map(|(param, ..)| param).collect::<Vec<_>>();
     repeated.into_iter().fold(params, Params::without)
 }

@@ -22,7 +22,14 @@ pub(crate) const AUTO: &str = "auto";
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "model_tree",
     aliases: &["tree"],
-    params: &[TREE, SIBLINGS, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
+    params: &[
+        TREE,
+        SIBLINGS,
+        DRAFT_SAMPLING[0],
+        DRAFT_SAMPLING[1],
+        DRAFT_SAMPLING[2],
+        DRAFT_SAMPLING[3],
+    ],
     summary: "a smaller model that proposes a tree of fixed shape, level by level",
     paper: "Miao et al. 2023, SpecInfer, arXiv 2305.09781; without replacement: Jeon et al. 2024, \
             arXiv 2402.14160",

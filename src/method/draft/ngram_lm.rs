@@ -27,7 +27,14 @@ const TEXT: Param = Param::file(
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "ngram_lm",
     aliases: &["ngram_model"],
-    params: &[ORDER, TEXT, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
+    params: &[
+        ORDER,
+        TEXT,
+        DRAFT_SAMPLING[0],
+        DRAFT_SAMPLING[1],
+        DRAFT_SAMPLING[2],
+        DRAFT_SAMPLING[3],
+    ],
     summary: "an n-gram model with counts from a text file, or from the prompt and the output \
               so far",
     paper: "Leviathan et al. 2023, arXiv 2211.17192, Table 3 (unigram and bigram rows)",
@@ -115,7 +122,7 @@ impl NgramLm {
         }
         let (prompt_len, context) = (round.prompt_len, round.context);
         let history = History { prompt_len, context, drafted };
-        let dist = self.sampler.distribution(&Logits::F64(logits), history);
+        let dist = self.sampler.drafting(&Logits::F64(logits), history);
         dist.map(|dist| Some(Rc::new(dist))).map_err(Error::distribution("ngram_lm"))
     }
 }

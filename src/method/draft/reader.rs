@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
     /// A reader of `model`.
     pub(super) fn new(model: &'a dyn LanguageModel, sampler: Sampler) -> Result<Self, Error> {
         let greedy = sampler.params().is_greedy();
-        let params = sampler.params().penalties();
+        let params = sampler.params().logit_processors();
         let plain = greedy.then(|| Sampler::new(params)).transpose();
         let plain = plain?;
         Ok(Self { predictor: predictor(model)?, sampler, plain, ranks: false })
@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
         history: History<'_>,
     ) -> Result<Rc<Dist>, Error> {
         let fault = Error::distribution(format!("draft model {}", self.info().name));
-        sampler.distribution(logits, history).map(Rc::new).map_err(fault)
+        sampler.drafting(logits, history).map(Rc::new).map_err(fault)
     }
 
     pub(super) fn state_key(&mut self, context: &[Token]) -> Result<Vec<u8>, Error> {

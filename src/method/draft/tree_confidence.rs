@@ -27,7 +27,14 @@ const WIDTH: Param = Param::count(
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "tree_confidence",
     aliases: &["eagle2_tree", "dynamic_tree"],
-    params: &[NODES, WIDTH, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2]],
+    params: &[
+        NODES,
+        WIDTH,
+        DRAFT_SAMPLING[0],
+        DRAFT_SAMPLING[1],
+        DRAFT_SAMPLING[2],
+        DRAFT_SAMPLING[3],
+    ],
     summary: "a tree of the most probable tokens that grows where the draft model is confident",
     paper: "Li et al. 2024, EAGLE-2, arXiv 2406.16858",
     build: BuildDrafter {

@@ -29,7 +29,8 @@ pub(super) struct PartDists {
 impl<'s> DraftSamplers<'s> {
     pub(super) fn new(sampler: &'s Sampler) -> Result<Self, Error> {
         let params = sampler.params();
-        let plain = params.is_greedy().then(|| Sampler::new(params.penalties())).transpose()?;
+        let plain =
+            params.is_greedy().then(|| Sampler::new(params.logit_processors())).transpose()?;
         Ok(Self { sampler, plain })
     }
 

@@ -1,0 +1,126 @@
+//! A grammar: the texts that a completion may be.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::core::distribution::Token;
+use crate::core::registry::named;
+
+/// How a grammar is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GrammarKind {
+    /// A JSON schema, whose values the completion is one of.
+    JsonSchema,
+    /// A regular expression that matches the whole completion.
+    Regex,
+    /// Rules in the EBNF of Lark, as llguidance reads it.
+    Lark,
+}
+
+named!(GrammarKind: JsonSchema = "json_schema", Regex = "regex", Lark = "lark");
+
+/// A grammar, as it was written and as rules for the tokens of a model.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct Grammar {
+    kind: GrammarKind,
+    text: String,
+    /// None in a grammar that was read from a file, until it is compiled.
+    #[serde(skip)]
+    rules: Option<Arc<dyn TokenRules>>,
+}
+
+/// Which tokens may follow a completion.
+pub trait TokenRules: fmt::Debug + Send + Sync {
+    /// The tokens that may follow the completion; end tokens, where it is complete. `None` if it
+    /// follows no rule itself: no row of a draft after such tokens is ever reached.
+    ///
+    /// It depends on the completion alone.
+    fn allowed(&self, completion: &[Token]) -> Option<Arc<TokenSet>>;
+}
+
+/// A set of tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TokenSet(Vec<u32>);
+
+impl Grammar {
+    /// A grammar with the rules that follow from it for the tokens of a model.
+    pub fn new(kind: GrammarKind, text: String, rules: Arc<dyn TokenRules>) -> Self {
+        Self { kind, text, rules: Some(rules) }
+    }
+
+    /// How it is written.
+    pub fn kind(&self) -> GrammarKind {
+        self.kind
+    }
+
+    /// As it is written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Whether it has the rules for the tokens of a model.
+    pub fn is_compiled(&self) -> bool {
+        self.rules.is_some()
+    }
+
+    /// See [`TokenRules::allowed`].
+    pub(super) fn allowed(&self, completion: &[Token]) -> Option<Arc<TokenSet>> {
+        self.rules.as_ref()?.allowed(completion)
+    }
+
+    /// The kind, with the beginning of the text.
+    pub(super) fn words(&self) -> String {
+        const SHOWN: usize = 24;
+        let mut text = self.text.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some((cut, _)) = text.char_indices().nth(SHOWN) {
+            text.truncate(cut);
+            text.push('…');
+        }
+        format!("{} = {text}", self.kind.name())
+    }
+}
+
+impl TokenSet {
+    /// A set of these tokens.
+    pub fn new(tokens: impl IntoIterator<Item = Token>) -> Self {
+        let mut set = Self::default();
+        for token in tokens {
+            let word = token as usize / 32;
+            set.0.resize(set.0.len().max(word + 1), 0);
+            set.0[word] |= 1 << (token % 32);
+        }
+        set
+    }
+
+    /// The set whose tokens are the ones among these bits, the lowest bit of the first word first.
+    pub fn of_bits(words: Vec<u32>) -> Self {
+        Self(words)
+    }
+
+    /// Whether it has a token.
+    pub fn contains(&self, token: Token) -> bool {
+        self.0.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 == 1)
+    }
+
+    /// The token, if it is the only one.
+    pub fn only(&self) -> Option<Token> {
+        let ones = self.0.iter().map(|word| word.count_ones()).sum::<u32>();
+        let word = self.0.iter().position(|word| *word != 0).filter(|_| ones == 1)?;
+        Some(32 * word as Token + self.0[word].trailing_zeros())
+    }
+}
+
+impl PartialEq for Grammar {
+    fn eq(&self, other: &Self) -> bool {
+        (self.kind, &self.text) == (other.kind, &other.text)
+    }
+}
+
+impl fmt::Debug for Grammar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.words())
+    }
+}
