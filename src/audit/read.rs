@@ -155,10 +155,12 @@ impl<'m> AuditReader<'m> {
         let target = distributions(&self.sampler, place, tokens, &logits, "the target")?;
         let gap = |at: usize| {
             let history = History { prompt_len, context, drafted: &tokens[..at] };
-            gap(&target[at], &self.sampler.scores(&logits[at], history), tokens[at])
+            let scores = self.sampler.scores(&logits[at], history);
+            let scores = scores.map_err(Error::distribution("the target"))?;
+            Ok::<_, Error>(gap(&target[at], &scores, tokens[at]))
         };
         let impossible = (0..tokens.len()).filter(|&at| target[at].p(tokens[at]) <= 0.0);
-        let gaps = impossible.map(gap).collect();
+        let gaps = impossible.map(gap).collect::<Result<_, _>>()?;
         let raw_target = raw_dists(self.raw.as_ref(), part, &logits)?;
         let (mut draft, mut raw_draft) = (None, None);
         if let Some((teacher, sampler, raw)) = &mut self.draft {

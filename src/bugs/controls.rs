@@ -18,10 +18,10 @@ use crate::core::tree::Draft;
 struct Alternating;
 
 impl TokenRules for Alternating {
-    fn allowed(&self, completion: &[Token]) -> Option<Arc<TokenSet>> {
+    fn allowed(&self, completion: &[Token]) -> Result<Option<Arc<TokenSet>>, String> {
         let follows = completion.iter().enumerate().all(|(at, &token)| may_be_at(at, token));
         let next = (0..4).filter(|&token| may_be_at(completion.len(), token));
-        follows.then(|| Arc::new(TokenSet::new(next)))
+        Ok(follows.then(|| Arc::new(TokenSet::new(next))))
     }
 }
 

@@ -7,6 +7,7 @@ mod certify;
 mod check;
 mod compare;
 mod completions;
+mod controls;
 mod forecast;
 mod gate;
 mod generate;

@@ -2,6 +2,8 @@
 //! search. It knows models by their trait alone.
 
 pub mod beam;
+#[cfg(feature = "engine")]
+pub mod controls;
 pub mod decode;
 pub mod draft;
 pub mod length;

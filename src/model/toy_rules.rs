@@ -25,12 +25,12 @@ impl ToyRules {
 }
 
 impl TokenRules for ToyRules {
-    fn allowed(&self, completion: &[Token]) -> Option<Arc<TokenSet>> {
+    fn allowed(&self, completion: &[Token]) -> Result<Option<Arc<TokenSet>>, String> {
         let may = |before: &[Token], token| (self.may_follow)(self, before, token);
         let ended = completion.iter().any(|token| self.ends.contains(token));
         let broken = (0..completion.len()).any(|at| !may(&completion[..at], completion[at]));
         let next = (0..self.vocab as Token).filter(|token| may(completion, *token));
-        (!ended && !broken).then(|| Arc::new(TokenSet::new(next)))
+        Ok((!ended && !broken).then(|| Arc::new(TokenSet::new(next))))
     }
 }
 

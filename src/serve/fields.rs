@@ -17,14 +17,8 @@ pub(super) struct Fields(Map<String, Value>);
 const IGNORED: [&str; 5] = ["user", "metadata", "service_tier", "store", "safety_identifier"];
 
 /// Fields that are allowed with the one value that changes nothing.
-const NEUTRAL: [(&str, &str); 6] = [
-    ("best_of", "1"),
-    ("logit_bias", "{}"),
-    ("suffix", "\"\""),
-    ("use_beam_search", "false"),
-    ("tools", "[]"),
-    ("response_format", "{\"type\":\"text\"}"),
-];
+const NEUTRAL: [(&str, &str); 4] =
+    [("best_of", "1"), ("suffix", "\"\""), ("use_beam_search", "false"), ("tools", "[]")];
 
 const MOST_COMPLETIONS: usize = 128;
 
@@ -129,6 +123,7 @@ impl Fields {
             default_tokens: limits.tokens.unwrap_or(usize::MAX),
             seed: seed.map_or_else(any_seed, i64::cast_unsigned),
             stop: self.stops()?,
+            controls: self.controls()?,
             ignore_eos: self.flag("ignore_eos")?,
             logprobs: None,
             prompt_logprobs: self.logprobs("prompt_logprobs", limits)?,

@@ -8,6 +8,7 @@ use super::api_error::ApiError;
 use super::speculation::Speculation;
 use crate::core::distribution::Token;
 use crate::core::sampling::SamplingParams;
+use crate::method::controls::ControlRequest;
 use crate::method::decode::StopReason;
 use crate::model::ChatMessage;
 
@@ -37,6 +38,7 @@ pub(super) struct CompletionOptions {
     pub(super) default_tokens: usize,
     pub(super) seed: u64,
     pub(super) stop: Vec<String>,
+    pub(super) controls: ControlRequest,
     pub(super) ignore_eos: bool,
     /// How many of the most probable tokens to report at each position.
     pub(super) logprobs: Option<usize>,

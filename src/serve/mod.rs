@@ -11,6 +11,7 @@ mod api_error;
 mod chat;
 mod completions;
 mod connections;
+mod controls;
 mod engine;
 mod fields;
 mod job;

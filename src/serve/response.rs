@@ -269,7 +269,9 @@ fn with_bytes(named: &NamedLogprob) -> Value {
 
 fn finish_reason(reason: StopReason) -> &'static str {
     match reason {
-        StopReason::Eos | StopReason::StopString | StopReason::User => "stop",
+        StopReason::Eos | StopReason::StopToken | StopReason::StopString | StopReason::User => {
+            "stop"
+        }
         StopReason::MaxTokens | StopReason::ContextFull | StopReason::Deadline => "length",
     }
 }

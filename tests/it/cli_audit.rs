@@ -145,7 +145,7 @@ fn every_place_has_the_names_of_the_table() {
             false => "method on toys",
         };
         let all = [
-            bug.mutant.clone().map(|_| method),
+            bug.mutant.map(|_| method),
             bug.verifier.map(|_| "verifier"),
             bug.distribution.map(|_| "distribution"),
             bug.head.map(|_| "head"),

@@ -1,5 +1,8 @@
 //! What requests forbid, allow or prefer, against plain definitions.
 
+#[cfg(feature = "engine")]
+mod grammars;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -16,11 +19,11 @@ use specdec::method::decode::MethodSpec;
 pub(crate) struct NoRepeat;
 
 impl TokenRules for NoRepeat {
-    fn allowed(&self, completion: &[u32]) -> Option<Arc<TokenSet>> {
+    fn allowed(&self, completion: &[u32]) -> Result<Option<Arc<TokenSet>>, String> {
         let broken = completion.windows(2).any(|pair| pair[0] == pair[1]);
         let ended = completion.contains(&0);
         let next = (u32::from(completion.is_empty())..40).filter(|t| completion.last() != Some(t));
-        (!broken && !ended).then(|| Arc::new(TokenSet::new(next)))
+        Ok((!broken && !ended).then(|| Arc::new(TokenSet::new(next))))
     }
 }
 
@@ -34,18 +37,22 @@ fn sampler(set: ControlSet, change: impl FnOnce(&mut SamplingParams)) -> Sampler
     Sampler::new(params).unwrap()
 }
 
+/// Whether a token may follow without a repetition; any may where one has been broken.
+fn grammatical(completion: &[u32], token: u32) -> bool {
+    let broken = completion.windows(2).any(|pair| pair[0] == pair[1]) || completion.contains(&0);
+    broken || completion.last() != Some(&token) && !(completion.is_empty() && token == 0)
+}
+
 /// The logits of a row by the definitions, token by token.
 fn reference(set: &ControlSet, logits: &[f64], completion: &[u32]) -> Vec<f64> {
     let possible = |token: u32| {
         let own = [completion, &[token]].concat();
         let bad = |word: &Vec<u32>| own.ends_with(word);
+        let mut rest = (0..40).filter(|&next| grammatical(completion, next));
+        let complete = set.grammar.is_some() && rest.all(|next| set.ends.contains(&next));
         let listed = set.allowed_token_ids.is_empty() || set.allowed_token_ids.contains(&token);
-        let early = set.ends.contains(&token) && own.len() <= set.min_tokens;
-        let before =
-            completion.windows(2).all(|pair| pair[0] != pair[1]) && !completion.contains(&0);
-        let grammar = set.grammar.is_none()
-            || !before
-            || completion.last() != Some(&token) && !(completion.is_empty() && token == 0);
+        let early = set.ends.contains(&token) && own.len() <= set.min_tokens && !complete;
+        let grammar = set.grammar.is_none() || grammatical(completion, token);
         grammar && listed && !early && !set.bad_words.iter().any(bad)
     };
     let score = |(token, x): (usize, &f64)| {
@@ -86,7 +93,7 @@ proptest! {
         let expected = reference(&set, &logits, &sequence[at[0]..]);
         let (context, drafted) = sequence.split_at(at[1]);
         let history = History { prompt_len: at[0], context, drafted };
-        let found = sampler(set, |_| ()).scores(&Logits::F64(logits), history).into_owned();
+        let found = sampler(set, |_| ()).scores(&Logits::F64(logits), history).unwrap().into_owned();
         prop_assert_eq!(found, Logits::F64(expected));
     }
 }
@@ -97,7 +104,7 @@ fn biases_come_before_penalties() {
     let set = ControlSet { logit_bias: vec![(0, -2.0)], ..ControlSet::default() };
     let sampler = sampler(set, |params| params.repetition_penalty = 2.0);
     let history = History { prompt_len: 1, context: &[0], drafted: &[] };
-    let found = sampler.scores(&Logits::F64(vec![1.0, 1.0]), history).into_owned();
+    let found = sampler.scores(&Logits::F64(vec![1.0, 1.0]), history).unwrap().into_owned();
     assert_eq!(found, Logits::F64(vec![-2.0, 1.0]));
     let stages = sampler.stages(&Logits::F64(vec![1.0, 1.0]), history).unwrap();
     let names = stages.iter().map(|stage| stage.name).collect::<Vec<_>>();

@@ -144,6 +144,7 @@ impl Synthetic {
             experiment: "01-draft-length".to_owned(),
             question: "How far ahead should the draft look?".to_owned(),
             hash: "synthetic".to_owned(),
+            stop_token_ids: Vec::new(),
             max_tokens: self.max_tokens,
             repeats: 1,
             seed: 7,

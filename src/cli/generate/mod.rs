@@ -18,6 +18,7 @@ use self::listener::Listener;
 use self::paint::Painter;
 use self::samples::{SampleArgs, SampleRequest};
 use self::stats::{AskedSettings, Report};
+use super::controls::{ControlArgs, controls};
 use super::method::MethodArgs;
 use super::models::{PairNames, open_pair, say_note};
 use super::options::{ModelArgs, PromptArgs, count};
@@ -61,6 +62,8 @@ pub(super) struct GenerateArgs {
     /// method depends on the clock
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Method")]
     seed: u64,
+    #[command(flatten)]
+    controls: ControlArgs,
     #[command(flatten)]
     sampling: SamplingArgs,
     #[command(flatten)]
@@ -123,6 +126,7 @@ impl StopArgs {
         Ok(StopRules {
             max_tokens: self.max_tokens,
             eos: Vec::new(),
+            tokens: Vec::new(),
             strings: self.stop.clone(),
             deadline,
             user: None,
@@ -139,7 +143,8 @@ fn deadline(seconds: f64) -> Result<Duration> {
 
 pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     // All options are checked before a model is loaded.
-    let spec = args.spec()?;
+    let mut spec = args.spec()?;
+    let request = args.controls.request()?;
     let beams = args.beams.settings(&spec)?;
     let samples = args.samples.count()?;
     if samples.is_some() && (beams.is_some() || args.show.show_draft) {
@@ -154,6 +159,11 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
         open_pair(&args.models, args.prompt.special_tokens, spec.needs_draft_model())?;
     let (target, codec) = (&*pair.target.model, &*pair.target.codec);
     say_note(target.info());
+    spec.sampling.controls = controls(&request, &pair.target)?;
+    if beams.is_some() && !spec.sampling.controls.is_none() {
+        bail!("--num-beams ranks the target's own probabilities: leave out the controls");
+    }
+    rules.tokens = request.stop_token_ids;
     if !args.stop.ignore_eos {
         rules.eos = target.info().eos.clone();
     }

@@ -8,6 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use self::beams::BeamTree;
+use super::controls::{ControlArgs, controls};
 use super::models::open_pair;
 use super::options::{ModelArgs, PromptArgs, count};
 use super::output;
@@ -21,6 +22,7 @@ use crate::core::round::RoundEvent;
 use crate::core::sampling::{History, Logits, Sampler, SamplingParams, Stage};
 use crate::core::tree::{Draft, Node, Row};
 use crate::method::beam::{BeamSearch, BeamSettings};
+use crate::method::controls::ControlRequest;
 use crate::method::decode::{Generation, MethodSpec, Observer, PLAIN, StopRules, generate};
 use crate::method::draft::{DRAFT_SAMPLING, Tools};
 use crate::model::{LanguageModel, ModelInfo, Want, Work, evaluate_one};
@@ -46,6 +48,8 @@ pub(super) struct InspectArgs {
     models: ModelArgs,
     #[command(flatten)]
     prompt: PromptArgs,
+    #[command(flatten)]
+    controls: ControlArgs,
     #[command(flatten)]
     sampling: SamplingArgs,
     #[command(flatten)]
@@ -132,7 +136,8 @@ struct TokenRow {
 
 /// Runs the command.
 pub(super) fn run(args: &InspectArgs) -> Result<()> {
-    let (settings, params) = (args.sampling.target()?, args.sampling.draft()?);
+    let (mut settings, params) = (args.sampling.target()?, args.sampling.draft()?);
+    let request = args.controls.request()?;
     if let Some((key, _)) = params.iter().next().filter(|_| args.models.draft.is_none()) {
         let option = key.replace('_', "-");
         bail!("--{option} needs --draft: name a draft model, or leave --{option} out");
@@ -146,6 +151,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     let (pair, names) =
         open_pair(&args.models, args.prompt.special_tokens, args.models.draft.is_some())?;
     let prompt = args.prompt.encode(&text, &*pair.target.codec)?;
+    settings.controls = controls(&request, &pair.target)?;
     if let Some(settings) = beams {
         return search(args, settings, &pair, &prompt);
     }
@@ -187,10 +193,14 @@ impl InspectArgs {
     fn beam_settings(&self, num_beams: usize) -> Result<BeamSettings> {
         let settings = BeamSettings { num_beams, ..BeamSettings::default() };
         settings.validate()?;
-        if self.sampling.target()? != SamplingParams::NEUTRAL || self.models.draft.is_some() {
+        let asked = self.controls.request()? != ControlRequest::default();
+        if asked
+            || self.sampling.target()? != SamplingParams::NEUTRAL
+            || self.models.draft.is_some()
+        {
             bail!(
-                "--beams ranks completions by the target's own probabilities: leave out --draft \
-                 and sampling options"
+                "--beams ranks completions by the target's own probabilities: leave out --draft, \
+                 controls and sampling options"
             );
         }
         Ok(settings)

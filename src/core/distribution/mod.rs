@@ -69,6 +69,9 @@ pub enum DistError {
          allow more, or allow an end token"
     )]
     NothingAllowed,
+    /// A grammar cannot be followed.
+    #[error("the grammar cannot be followed any further: {0}")]
+    Grammar(String),
 }
 
 /// A probability distribution over tokens `0..vocab`.

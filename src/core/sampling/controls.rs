@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::grammar::Grammar;
 use super::{History, Logits};
-use crate::core::distribution::Token;
+use crate::core::distribution::{DistError, Token};
 use crate::core::params::BadParam;
 
 /// The controls of a request; none by default. Copies share them.
@@ -32,7 +32,7 @@ pub struct ControlSet {
     /// Sequences that may not occur: the last token of each is impossible after the others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bad_words: Vec<Vec<Token>>,
-    /// The tokens before which the completion cannot end.
+    /// The tokens before which the completion cannot end, unless nothing may follow in the grammar.
     pub min_tokens: usize,
     /// The tokens that end it, for `min_tokens`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -79,11 +79,17 @@ impl Controls {
     }
 
     /// Changes the logits of a row.
-    pub(super) fn apply(&self, scores: &mut Logits, history: History<'_>) {
-        let Some(set) = self.set() else { return };
+    ///
+    /// # Errors
+    /// If the grammar cannot be followed.
+    pub(super) fn apply(&self, scores: &mut Logits, history: History<'_>) -> Result<(), DistError> {
+        let Some(set) = self.set() else { return Ok(()) };
         let context = history.context.get(history.prompt_len..).unwrap_or_default();
         let completion = [context, history.drafted].concat();
-        if let Some(allowed) = set.grammar.as_ref().and_then(|own| own.allowed(&completion)) {
+        let allowed = set.grammar.as_ref().map(|grammar| grammar.allowed(&completion));
+        let allowed = allowed.transpose().map_err(DistError::Grammar)?.flatten();
+        let complete = allowed.as_ref().is_some_and(|allowed| allowed.is_within(&set.ends));
+        if let Some(allowed) = allowed {
             scores.keep(|token| allowed.contains(token));
         }
         if !set.allowed_token_ids.is_empty() {
@@ -96,7 +102,7 @@ impl Controls {
                 scores.forbid(last);
             }
         }
-        if completion.len() < set.min_tokens {
+        if completion.len() < set.min_tokens && !complete {
             for &end in &set.ends {
                 scores.forbid(end);
             }
@@ -106,6 +112,7 @@ impl Controls {
                 scores.set(token, scores.get(token) + bias);
             }
         }
+        Ok(())
     }
 }
 

@@ -38,7 +38,10 @@ pub trait TokenRules: fmt::Debug + Send + Sync {
     /// follows no rule itself: no row of a draft after such tokens is ever reached.
     ///
     /// It depends on the completion alone.
-    fn allowed(&self, completion: &[Token]) -> Option<Arc<TokenSet>>;
+    ///
+    /// # Errors
+    /// If the grammar is too large to be followed.
+    fn allowed(&self, completion: &[Token]) -> Result<Option<Arc<TokenSet>>, String>;
 }
 
 /// A set of tokens.
@@ -67,8 +70,8 @@ impl Grammar {
     }
 
     /// See [`TokenRules::allowed`].
-    pub(super) fn allowed(&self, completion: &[Token]) -> Option<Arc<TokenSet>> {
-        self.rules.as_ref()?.allowed(completion)
+    pub(super) fn allowed(&self, completion: &[Token]) -> Result<Option<Arc<TokenSet>>, String> {
+        self.rules.as_ref().map_or(Ok(None), |rules| rules.allowed(completion))
     }
 
     /// The kind, with the beginning of the text.
@@ -88,11 +91,16 @@ impl TokenSet {
     pub fn new(tokens: impl IntoIterator<Item = Token>) -> Self {
         let mut set = Self::default();
         for token in tokens {
-            let word = token as usize / 32;
-            set.0.resize(set.0.len().max(word + 1), 0);
-            set.0[word] |= 1 << (token % 32);
+            set.insert(token);
         }
         set
+    }
+
+    /// Adds a token.
+    pub fn insert(&mut self, token: Token) {
+        let word = token as usize / 32;
+        self.0.resize(self.0.len().max(word + 1), 0);
+        self.0[word] |= 1 << (token % 32);
     }
 
     /// The set whose tokens are the ones among these bits, the lowest bit of the first word first.
@@ -103,6 +111,24 @@ impl TokenSet {
     /// Whether it has a token.
     pub fn contains(&self, token: Token) -> bool {
         self.0.get(token as usize / 32).is_some_and(|word| word >> (token % 32) & 1 == 1)
+    }
+
+    /// Whether it has none but these.
+    pub fn is_within(&self, tokens: &[Token]) -> bool {
+        let others = tokens.iter().fold(self.clone(), |mut left, &token| {
+            left.remove(token);
+            left
+        });
+        others.0.iter().all(|word| *word == 0)
+    }
+
+    /// Removes a token. Returns whether it was there.
+    pub fn remove(&mut self, token: Token) -> bool {
+        let had = self.contains(token);
+        if let Some(word) = self.0.get_mut(token as usize / 32) {
+            *word &= !(1 << (token % 32));
+        }
+        had
     }
 
     /// The token, if it is the only one.

@@ -152,7 +152,7 @@ impl Sampler {
     /// # Errors
     /// If a logit is NaN or +inf, or no token is possible.
     pub fn distribution(&self, logits: &Logits, history: History<'_>) -> Result<Dist, DistError> {
-        let found = truncate::distribution(&self.scores(logits, history), &self.params);
+        let found = truncate::distribution(&*self.scores(logits, history)?, &self.params);
         found.map_err(|error| match error {
             DistError::NothingPossible if !self.params.controls.is_none() => {
                 DistError::NothingAllowed
@@ -177,21 +177,32 @@ impl Sampler {
     }
 
     /// The logits after controls and penalties: greedy decoding takes the largest.
-    pub fn scores<'l>(&self, logits: &'l Logits, history: History<'_>) -> Cow<'l, Logits> {
-        let mut scores = self.controlled(logits, history);
+    ///
+    /// # Errors
+    /// If a grammar cannot be followed.
+    pub fn scores<'l>(
+        &self,
+        logits: &'l Logits,
+        history: History<'_>,
+    ) -> Result<Cow<'l, Logits>, DistError> {
+        let mut scores = self.controlled(logits, history)?;
         if self.params.penalises() {
             self.penalise(scores.to_mut(), history);
         }
-        scores
+        Ok(scores)
     }
 
-    fn controlled<'l>(&self, logits: &'l Logits, history: History<'_>) -> Cow<'l, Logits> {
+    fn controlled<'l>(
+        &self,
+        logits: &'l Logits,
+        history: History<'_>,
+    ) -> Result<Cow<'l, Logits>, DistError> {
         if self.params.controls.is_none() {
-            return Cow::Borrowed(logits);
+            return Ok(Cow::Borrowed(logits));
         }
         let mut scores = logits.clone();
-        self.params.controls.apply(&mut scores, history);
-        Cow::Owned(scores)
+        self.params.controls.apply(&mut scores, history)?;
+        Ok(Cow::Owned(scores))
     }
 
     /// The distributions at several positions, each equal to that of
@@ -224,9 +235,9 @@ impl Sampler {
             Ok::<_, DistError>(Stage { name, dist: truncate::distribution(scores, shown)? })
         };
         let mut stages = vec![stage("softmax", logits, &neutral)?];
-        let scores = self.scores(logits, history);
+        let scores = self.scores(logits, history)?;
         if !self.params.controls.is_none() {
-            stages.push(stage("controls", &self.controlled(logits, history), &neutral)?);
+            stages.push(stage("controls", &*self.controlled(logits, history)?, &neutral)?);
         }
         if self.params.penalises() {
             stages.push(stage("penalties", &scores, &neutral)?);

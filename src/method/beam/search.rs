@@ -194,7 +194,7 @@ impl<'a> BeamSearch<'a> {
         length: usize,
         chosen: &Penalties,
     ) -> Result<Vec<Candidate>, Error> {
-        let count = beams.group.ranked(self.stop.eos.len());
+        let count = beams.group.ranked(self.stop.ends().len());
         let mut ranked = Vec::new();
         for (beam, live) in beams.live.iter().enumerate() {
             let Some(row) = &live.row else { continue };
@@ -224,8 +224,8 @@ impl<'a> BeamSearch<'a> {
         token: Token,
         length: usize,
     ) -> Result<Option<StopReason>, Error> {
-        if self.stop.eos.contains(&token) {
-            return Ok(Some(StopReason::Eos));
+        if let Some(reason) = self.stop.at(token) {
+            return Ok(Some(reason));
         }
         if let Some(mut text) = beam.text.clone() {
             text.push(token)?;

@@ -48,6 +48,8 @@ pub struct Generation<'a> {
     vocab: usize,
     tokens: Vec<Token>,
     stop: StopRules<'a>,
+    /// All tokens that end the completion.
+    ends: Vec<Token>,
     stopped: Option<StopReason>,
     text: Option<TextStream<'a>>,
     shown: usize,
@@ -82,6 +84,7 @@ impl<'a> Generation<'a> {
             context_length: info.context_length,
             vocab: info.vocab,
             tokens: prompt.to_vec(),
+            ends: stop.ends(),
             stop,
             stopped: None,
             text: codec.map(TextStream::new),
@@ -209,7 +212,7 @@ impl<'a> Generation<'a> {
         length.begin(batch);
         let desk = PassDesk::new(&self.tokens, Some(Rc::clone(&self.session)));
         let (own, sizes) = (Rc::clone(&desk), (self.prompt_len, self.vocab));
-        let (ends, coupling) = (&self.stop.eos, verifier.coupling());
+        let (ends, coupling) = (&self.ends, verifier.coupling());
         let draft = Box::pin(async move {
             let round = Round::new(&own, sizes, &mut **length, chance);
             let limit = room.min(round.limit);
@@ -275,7 +278,7 @@ impl<'a> Generation<'a> {
         let round = accepted.chain([verdict.next]).collect::<Vec<_>>();
         for &token in &round {
             self.tokens.push(token);
-            if let Some(text) = &mut self.text {
+            if let Some(text) = self.text.as_mut().filter(|_| !self.stop.tokens.contains(&token)) {
                 text.push(token)?;
             }
             let text = self.text.as_ref().map_or("", |stream| stream.text());
@@ -360,6 +363,7 @@ impl<'a> Generation<'a> {
             context_length: self.context_length,
             vocab: self.vocab,
             tokens: self.tokens.clone(),
+            ends: self.ends.clone(),
             stop: self.stop.without_user(),
             stopped: self.stopped,
             text: None,

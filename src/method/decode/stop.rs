@@ -15,6 +15,8 @@ use crate::core::distribution::Token;
 pub enum StopReason {
     /// An end-of-sequence token was committed.
     Eos,
+    /// A stop token was committed.
+    StopToken,
     /// A stop string appeared in the text.
     StopString,
     /// `max_tokens` tokens were committed.
@@ -32,6 +34,7 @@ impl StopReason {
     pub fn name(self) -> &'static str {
         match self {
             StopReason::Eos => "eos",
+            StopReason::StopToken => "stop_token",
             StopReason::StopString => "stop_string",
             StopReason::MaxTokens => "max_tokens",
             StopReason::ContextFull => "context_full",
@@ -62,6 +65,8 @@ pub struct StopRules<'a> {
     /// End after any of these tokens; if there are none, end tokens are treated like
     /// any other token.
     pub eos: Vec<Token>,
+    /// End after any of these, too. Their text is not part of the completion's.
+    pub tokens: Vec<Token>,
     /// End as soon as the text contains one of these.
     pub strings: Vec<String>,
     /// End at the first round that begins this long after the decode started.
@@ -75,6 +80,7 @@ impl fmt::Debug for StopRules<'_> {
         f.debug_struct("StopRules")
             .field("max_tokens", &self.max_tokens)
             .field("eos", &self.eos)
+            .field("tokens", &self.tokens)
             .field("strings", &self.strings)
             .field("deadline", &self.deadline)
             .field("user", &self.user.is_some())
@@ -88,6 +94,7 @@ impl StopRules<'_> {
         StopRules {
             max_tokens: self.max_tokens,
             eos: self.eos.clone(),
+            tokens: self.tokens.clone(),
             strings: self.strings.clone(),
             deadline: self.deadline,
             user: None,
@@ -102,8 +109,8 @@ impl StopRules<'_> {
     /// Whether the last token of `new`, just committed, ends the completion, and why.
     pub(super) fn after_token(&mut self, new: &[Token], text: &str) -> Option<StopReason> {
         let last = *new.last()?;
-        if self.eos.contains(&last) {
-            return Some(StopReason::Eos);
+        if let Some(reason) = self.at(last) {
+            return Some(reason);
         }
         if self.find_string(text).is_some() {
             return Some(StopReason::StopString);
@@ -112,6 +119,17 @@ impl StopRules<'_> {
             return Some(StopReason::User);
         }
         (new.len() >= self.max_tokens).then_some(StopReason::MaxTokens)
+    }
+
+    /// Whether a token ends the completion, and why.
+    pub(crate) fn at(&self, token: Token) -> Option<StopReason> {
+        let eos = self.eos.contains(&token).then_some(StopReason::Eos);
+        eos.or_else(|| self.tokens.contains(&token).then_some(StopReason::StopToken))
+    }
+
+    /// All tokens that end a completion.
+    pub(crate) fn ends(&self) -> Vec<Token> {
+        [&self.eos[..], &self.tokens].concat()
     }
 
     /// The position of the earliest stop string in `text`.

@@ -103,6 +103,9 @@ pub struct Plan {
     pub question: String,
     /// Content hash of the whole plan, for finding a folder to resume.
     pub hash: String,
+    /// Tokens that end a generation, besides those of the target.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stop_token_ids: Vec<Token>,
     /// New tokens per generation.
     pub max_tokens: usize,
     /// Generations per prompt and cell.

@@ -13,6 +13,8 @@ use super::material::Material;
 use super::point::SweepPoint;
 use super::spec::Spec;
 use crate::core::params::ParamKind;
+use crate::core::sampling::Controls;
+use crate::method::controls::GrammarCompiler;
 use crate::method::decode::{MethodSpec, find_param};
 use crate::model::{CacheDtype, hex};
 
@@ -31,10 +33,13 @@ pub(super) fn cells(spec: &Spec, plan: &mut Plan, material: &Material<'_>) -> Re
     if points > MOST_CELLS {
         bail!("[sweep] has {points} cells: allowed are at most {MOST_CELLS}; take fewer values");
     }
+    let controls =
+        spec.controls.controls(material.codec, material.target, &GrammarCompiler::default());
+    let controls = controls.context("[controls]")?;
     // Each with whether it has matched a cell.
     let mut conditions = spec.exclude.iter().map(|axes| (axes, false)).collect::<Vec<_>>();
     let mut cells = Vec::new();
-    for (plain, sweeps) in baselines(spec) {
+    for (plain, sweeps) in baselines(spec, &controls) {
         let methods = sweeps.iter().flat_map(|sweep| product(sweep, plain.clone(), false));
         let methods = methods.filter(|point| !point.method.is_plain());
         let points = [plain.clone()].into_iter().chain(methods);
@@ -70,6 +75,9 @@ fn group(
         if drafts && material.draft.is_none() {
             bail!("drafter \"{}\" needs a draft model: set the key \"draft\"", method.drafter);
         }
+        if point.beam.is_some() && !method.sampling.controls.is_none() {
+            bail!("beam search ranks the target's own probabilities: leave out [controls]");
+        }
         let mut excluded = false;
         for (axes, matched) in &mut *conditions {
             let matches = point.matches(axes);
@@ -103,10 +111,12 @@ fn repeated(cell: &Cell) -> Cell {
 }
 
 /// Plain decoding with each goal in order, and the sweeps in which the goal occurs.
-fn baselines(spec: &Spec) -> Vec<(SweepPoint, Vec<&Axes>)> {
+fn baselines<'s>(spec: &'s Spec, controls: &Controls) -> Vec<(SweepPoint, Vec<&'s Axes>)> {
+    let mut start = SweepPoint::default();
+    start.method.sampling.controls = controls.clone();
     let mut all: Vec<(SweepPoint, Vec<&Axes>)> = Vec::new();
     for sweep in &spec.sweep {
-        let points = product(sweep, SweepPoint::default(), true);
+        let points = product(sweep, start.clone(), true);
         let points = points.iter().flat_map(|point| {
             let with = |arguments: &ChatArguments| SweepPoint {
                 chat_arguments: arguments.clone(),
@@ -190,12 +200,18 @@ fn identify(
     let chat = chat_arguments.0.iter().map(|(name, value)| format!("{name}={value}"));
     let chat = chat.collect::<BTreeSet<_>>();
     let chat = chat.iter().map(|own| format!(" | chat {own}")).collect::<String>();
+    let controls = method.sampling.controls.set().map(serde_json::to_string);
+    let controls = controls.and_then(Result::ok).map_or(String::new(), |set| format!(" | {set}"));
+    let stops = match &*plan.stop_token_ids {
+        [] => String::new(),
+        stops => format!(" | stops {stops:?}"),
+    };
     let special = if plan.special_tokens { " | special tokens" } else { "" };
     // Only changed settings enter, so a setting that is added later does not change
     // today's ids.
     let sampling = method.sampling.changes().map(|(key, value)| format!("{key}={value} "));
     let text = format!(
-        "{} | {}{other} | {}| {} {} {} {} {params:?}{texts}{special}{beam}{batch}{chat}",
+        "{} | {}{other} | {}| {} {} {} {} {params:?}{texts}{special}{beam}{batch}{chat}{controls}{stops}",
         model(&plan.target),
         draft.map(model).unwrap_or_default(),
         sampling.collect::<String>(),

@@ -70,6 +70,7 @@ pub fn explain(
     let evaluation = evaluate_one(target, work)?;
     let history = History { prompt_len: prompt.len(), context: &context, drafted: &[] };
     let scores = sampler.scores(&evaluation.rows[0], history);
+    let scores = scores.map_err(Error::distribution("the target"))?;
     let (gap, bound) = gap_and_bound(&scores);
     let row = difference(plain, tokens, at);
     let top = scores.largest(2).into_iter().map(Some).collect::<Vec<_>>();

@@ -94,6 +94,7 @@ pub(super) fn begin<'a>(
 /// Where the texts of a run end.
 fn stop_rules<'a>(setup: &Setup<'_>, target: &dyn LanguageModel) -> StopRules<'a> {
     let mut stop = StopRules::max_tokens(setup.plan.max_tokens);
+    stop.tokens.clone_from(&setup.plan.stop_token_ids);
     if !setup.plan.ignore_eos {
         stop.eos = target.info().eos.clone();
     }

@@ -36,6 +36,8 @@ pub(super) enum KeyKind {
     Count(Param),
     /// Arguments of the chat template.
     Arguments,
+    /// What a completion may be.
+    Controls,
     /// Tables with keys of their own.
     Tables,
 }
@@ -138,6 +140,13 @@ pub(super) const KEYS: &[Key] = &[
         Some("none"),
         "arguments of the chat template, such as `{ enable_thinking = [true, false] }`: those with a list \
          are axes; needs `chat`",
+    ),
+    key(
+        "controls",
+        KeyKind::Controls,
+        Some("none"),
+        "what completions may be: a table of `json_schema`, `regex` or `lark`, `allowed_token_ids`, \
+         `bad_words`, `min_tokens`, `stop_token_ids` and `logit_bias` ([controls.md](controls.md))",
     ),
     key(
         "thinking",
@@ -254,6 +263,7 @@ impl Key {
             }
             KeyKind::Count(param) => param.allowed(),
             KeyKind::Arguments => "a table of values or lists of values".to_owned(),
+            KeyKind::Controls => "a table of controls".to_owned(),
             KeyKind::Tables => "a table or a list of tables".to_owned(),
         }
     }
@@ -275,7 +285,7 @@ impl Key {
             KeyKind::Count(param) => {
                 setting(value).is_some_and(|value| param.check(&value).is_ok())
             }
-            KeyKind::Arguments => value.is_table(),
+            KeyKind::Arguments | KeyKind::Controls => value.is_table(),
             KeyKind::Tables => true,
         };
         if sound {

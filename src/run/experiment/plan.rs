@@ -46,6 +46,7 @@ pub fn freeze(spec: &Spec, material: &Material<'_>) -> Result<Frozen> {
         experiment: material.name.to_owned(),
         question: spec.question.clone(),
         hash: String::new(),
+        stop_token_ids: spec.controls.stop_token_ids.clone(),
         max_tokens: spec.max_tokens,
         repeats: spec.repeats,
         seed: spec.seed,

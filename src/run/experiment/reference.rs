@@ -99,7 +99,7 @@ fn of_key(key: &Key) -> Value {
         KeyKind::Flag => json!({"type": "boolean"}),
         KeyKind::Name(names) => json!({"enum": names()}),
         KeyKind::Count(param) => of_param(&param),
-        KeyKind::Arguments => json!({"type": "object"}),
+        KeyKind::Arguments | KeyKind::Controls => json!({"type": "object"}),
         KeyKind::Tables => json!({}),
     };
     described(schema, key.summary)

@@ -7,6 +7,7 @@ use super::axes::Axes;
 use super::thinking::THINKING;
 use super::values::{ClockKind, LongPrompt};
 use crate::engine::{Dtype, Engine, Settings};
+use crate::method::controls::ControlRequest;
 use crate::model::{CacheDtype, Role, Vocabulary};
 
 /// An experiment whose keys and values have been checked.
@@ -63,6 +64,9 @@ pub struct Spec {
     /// The sets of arguments that the chat template gets, at least one.
     #[serde(skip)]
     pub chat_arguments: Vec<ChatArguments>,
+    /// What completions may be.
+    #[serde(default)]
+    pub controls: ControlRequest,
     /// How many turns of a question are run; all by default.
     pub turns: Option<usize>,
     /// Write `positions.csv`.

@@ -97,6 +97,8 @@ fn settings(run: &Run) -> DocBlock {
             format!(", end-of-text ignored ({:.1} % of the tokens lie behind it)", 100.0 * share)
         }
     };
+    let controls = plan.cells.first().and_then(|cell| cell.method.sampling.controls.set());
+    let controls = controls.map_or_else(Vec::new, |set| external(&format!(", {}", set.words())));
     let special = if plan.special_tokens { ", control tokens in prompts" } else { "" };
     let chat = if plan.chat { ", prompts as conversations" } else { "" };
     let cache = match plan.target.kv_cache_dtype {
@@ -126,7 +128,8 @@ fn settings(run: &Run) -> DocBlock {
         count(tokens, "token"),
     );
     let target = format!(" in {}", plan.target.dtype);
-    let words = [ours("Target "), external(&plan.target.name), ours(&target), draft, ours(&rest)];
+    let words =
+        [ours("Target "), external(&plan.target.name), ours(&target), draft, controls, ours(&rest)];
     DocBlock::Paragraph(words.concat().into_iter().chain(chosen).collect())
 }
 

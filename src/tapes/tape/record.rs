@@ -46,7 +46,10 @@ pub fn record_sequence(
     let (mut chance, mut log_p) = (Seeded::new(asked.request), LogP::default());
     generate(&mut generation, target, &mut chance, clock, &mut log_p)?;
     let tokens = generation.new_tokens().to_vec();
-    let ended = matches!(generation.stopped(), Some(StopReason::Eos | StopReason::StopString));
+    let ended = matches!(
+        generation.stopped(),
+        Some(StopReason::Eos | StopReason::StopToken | StopReason::StopString)
+    );
     // The last token within the maximum cannot be drafted, even if it ends the completion.
     let end = if ended && tokens.len() < max_tokens { TapeEnd::Token } else { TapeEnd::Cut };
     Ok(TapeSequence {
