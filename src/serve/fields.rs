@@ -14,11 +14,35 @@ use crate::core::sampling::{PROCESSORS, SamplingParams};
 pub(super) struct Fields(Map<String, Value>);
 
 /// Fields that change nothing here, with any value.
-const IGNORED: [&str; 5] = ["user", "metadata", "service_tier", "store", "safety_identifier"];
+const IGNORED: [&str; 8] = [
+    "cache_prompt",
+    "cache_salt",
+    "metadata",
+    "request_id",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "user",
+];
 
 /// Fields that are allowed with the one value that changes nothing.
-const NEUTRAL: [(&str, &str); 4] =
-    [("best_of", "1"), ("suffix", "\"\""), ("use_beam_search", "false"), ("tools", "[]")];
+const NEUTRAL: [(&str, &str); 15] = [
+    ("add_generation_prompt", "true"),
+    ("add_special_tokens", "true"),
+    ("best_of", "1"),
+    ("chat_template_kwargs", "{}"),
+    ("continue_final_message", "false"),
+    ("detokenize", "true"),
+    ("length_penalty", "1.0"),
+    ("parallel_tool_calls", "true"),
+    ("priority", "0"),
+    ("skip_special_tokens", "true"),
+    ("spaces_between_special_tokens", "true"),
+    ("suffix", "\"\""),
+    ("tool_choice", "\"none\""),
+    ("tools", "[]"),
+    ("use_beam_search", "false"),
+];
 
 const MOST_COMPLETIONS: usize = 128;
 
@@ -123,6 +147,7 @@ impl Fields {
             default_tokens: limits.tokens.unwrap_or(usize::MAX),
             seed: seed.map_or_else(any_seed, i64::cast_unsigned),
             stop: self.stops()?,
+            keeps_stop: self.flag("include_stop_str_in_output")?,
             controls: self.controls()?,
             ignore_eos: self.flag("ignore_eos")?,
             logprobs: None,

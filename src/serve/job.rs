@@ -38,6 +38,8 @@ pub(super) struct CompletionOptions {
     pub(super) default_tokens: usize,
     pub(super) seed: u64,
     pub(super) stop: Vec<String>,
+    /// Whether the text has the stop token or string that ended it.
+    pub(super) keeps_stop: bool,
     pub(super) controls: ControlRequest,
     pub(super) ignore_eos: bool,
     /// How many of the most probable tokens to report at each position.

@@ -38,6 +38,8 @@ pub(super) struct ClientRequest {
     n: usize,
     pub(super) stream: bool,
     pub(super) include_usage: bool,
+    /// Whether every chunk of a stream has the usage so far.
+    pub(super) continuous_usage: bool,
     token_ids: bool,
 }
 
@@ -59,11 +61,12 @@ impl ClientRequest {
     ) -> Result<Self, ApiError> {
         let stream = fields.flag("stream")?;
         let stream_options = fields.take::<Map<String, Value>>("stream_options", "an object")?;
-        let mut include_usage = false;
+        let (mut include_usage, mut continuous_usage) = (false, false);
         for (name, value) in stream_options.into_iter().flatten() {
-            let allowed = "{\"include_usage\": true or false}";
+            let allowed = "an object of include_usage and continuous_usage_stats, true or false";
             match (name.as_str(), value) {
                 ("include_usage", Value::Bool(include)) => include_usage = include,
+                ("continuous_usage_stats", Value::Bool(include)) => continuous_usage = include,
                 (_, value) => return Err(refused("stream_options", &value, allowed)),
             }
         }
@@ -73,6 +76,8 @@ impl ClientRequest {
             options,
             stream,
             include_usage,
+            // As in vLLM: only with the other.
+            continuous_usage: continuous_usage && include_usage,
             model: fields.take("model", "a string")?,
             n: fields.n()?,
             token_ids: fields.flag("return_token_ids")?,
@@ -114,10 +119,7 @@ impl ClientRequest {
         response["choices"] = choices.collect();
         response["usage"] = self.usage(completions);
         response["seed"] = self.options.seed.into();
-        // As in vLLM: only for requests of one completion.
-        if let [PartialCompletion { end: Some(end), .. }] = completions {
-            response["metrics"] = json!({"speculative_decoding": end.speculation});
-        }
+        add_metrics(&mut response, completions);
         response
     }
 
@@ -154,6 +156,7 @@ impl ClientRequest {
         let mut chunk = head.object(self.object(true));
         chunk["choices"] = json!([]);
         chunk["usage"] = self.usage(completions);
+        add_metrics(&mut chunk, completions);
         chunk
     }
 
@@ -225,7 +228,7 @@ impl ClientRequest {
         })
     }
 
-    fn usage(&self, completions: &[PartialCompletion]) -> Value {
+    pub(super) fn usage(&self, completions: &[PartialCompletion]) -> Value {
         let prompt = |one: &PartialCompletion| one.prompt.as_ref().map_or(0, |p| p.tokens.len());
         let prompts = completions.iter().step_by(self.n).map(prompt).sum::<usize>();
         let generated = completions.iter().map(|one| one.part.tokens.len()).sum::<usize>();
@@ -234,6 +237,13 @@ impl ClientRequest {
             "completion_tokens": generated,
             "total_tokens": prompts + generated,
         })
+    }
+}
+
+/// Adds what speculation did. As in vLLM: only for requests of one completion.
+fn add_metrics(response: &mut Value, completions: &[PartialCompletion]) {
+    if let [PartialCompletion { end: Some(end), .. }] = completions {
+        response["metrics"] = json!({"speculative_decoding": end.speculation});
     }
 }
 

@@ -199,11 +199,19 @@ impl ServingEngine<'_> {
                  {context_length} and the prompt has {prompt}"
             )));
         }
+        let max_tokens = options.max_tokens.unwrap_or(options.default_tokens.min(room));
+        if options.controls.min_tokens > max_tokens {
+            let min_tokens = options.controls.min_tokens;
+            return Err(ApiError::bad(format!(
+                "\"min_tokens\" is {min_tokens}: more than \"max_tokens\", which is {max_tokens}"
+            )));
+        }
         Ok(StopRules {
-            max_tokens: options.max_tokens.unwrap_or(options.default_tokens.min(room)),
+            max_tokens,
             eos: if options.ignore_eos { Vec::new() } else { eos.clone() },
             tokens: options.controls.stop_token_ids.clone(),
             strings: options.stop.clone(),
+            keeps_stop: options.keeps_stop,
             deadline: None,
             user: None,
         })

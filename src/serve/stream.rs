@@ -52,7 +52,12 @@ impl StreamChunks {
         };
         sent[index].prompt = sent[index].prompt.take().or_else(|| new.prompt.clone());
         sent[index].part.tokens.extend_from_slice(&new.part.tokens);
-        let mut chunks = vec![data(&request.chunk(head, index, &new, &mut at[index]))];
+        let mut chunk = request.chunk(head, index, &new, &mut at[index]);
+        if request.continuous_usage {
+            chunk["usage"] = request.usage(sent);
+        }
+        let mut chunks = vec![data(&chunk)];
+        sent[index].end.clone_from(&new.end);
         *ended += usize::from(new.end.is_some());
         if new.end.is_some() && *ended == sent.len() {
             chunks.extend(request.include_usage.then(|| data(&request.usage_chunk(head, sent))));

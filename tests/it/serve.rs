@@ -1,5 +1,7 @@
 //! How a server responds.
 
+mod controls;
+
 #[cfg(unix)]
 use std::io::{Read, Write};
 

@@ -38,7 +38,12 @@ fn wrong_requests_get_one_sentence() {
         ("{\"prompt\": \"ab\", \"stop\": [\"\"]}", 400, "\"stop\""),
         ("{\"prompt\": \"ab\", \"stream\": 1}", 400, "allowed is true or false"),
         ("{\"prompt\": \"ab\", \"stream_options\": {\"x\": 1}}", 400, "include_usage"),
-        ("{\"prompt\": \"ab\", \"logit_bias\": {\"1\": 2}}", 400, "allowed is {}"),
+        ("{\"prompt\": \"ab\", \"logit_bias\": {\"1\": 200}}", 400, "from -100 to 100"),
+        ("{\"prompt\": \"ab\", \"logit_bias\": {\"x\": 2}}", 400, "\"x\": 2 is not allowed"),
+        ("{\"prompt\": \"ab\", \"stop_token_ids\": [9]}", 400, "9 is no token"),
+        ("{\"prompt\": \"ab\", \"min_tokens\": 20}", 400, "more than \"max_tokens\""),
+        ("{\"prompt\": \"ab\", \"guided_json\": \"{\"}", 400, "grammar json_schema"),
+        ("{\"prompt\": \"ab\", \"response_format\": {}}", 400, "json_object"),
         ("{\"prompt\": \"ab\", \"model\": \"gpt\"}", 404, "its name is toy:mixed"),
         (&long, 413, "longer than 4096 bytes"),
     ] {

@@ -128,6 +128,7 @@ impl StopArgs {
             eos: Vec::new(),
             tokens: Vec::new(),
             strings: self.stop.clone(),
+            keeps_stop: false,
             deadline,
             user: None,
         })

@@ -137,8 +137,10 @@ impl ControlRequest {
         }
         let mut words = Vec::new();
         for word in &self.bad_words {
-            for text in [word.clone(), format!(" {}", word.trim_start())] {
-                let tokens = codec.encode_part(&text)?;
+            let alone = codec.encode_part(word)?;
+            // Some tokenizers have no space.
+            let spaced = codec.encode_part(&format!(" {}", word.trim_start())).unwrap_or_default();
+            for tokens in [alone, spaced] {
                 if !tokens.is_empty() && !words.contains(&tokens) {
                     words.push(tokens);
                 }

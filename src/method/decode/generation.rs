@@ -278,7 +278,7 @@ impl<'a> Generation<'a> {
         let round = accepted.chain([verdict.next]).collect::<Vec<_>>();
         for &token in &round {
             self.tokens.push(token);
-            if let Some(text) = self.text.as_mut().filter(|_| !self.stop.tokens.contains(&token)) {
+            if let Some(text) = self.text.as_mut().filter(|_| self.stop.shows(token)) {
                 text.push(token)?;
             }
             let text = self.text.as_ref().map_or("", |stream| stream.text());

@@ -65,10 +65,12 @@ pub struct StopRules<'a> {
     /// End after any of these tokens; if there are none, end tokens are treated like
     /// any other token.
     pub eos: Vec<Token>,
-    /// End after any of these, too. Their text is not part of the completion's.
+    /// End after any of these, too.
     pub tokens: Vec<Token>,
     /// End as soon as the text contains one of these.
     pub strings: Vec<String>,
+    /// Whether the text of the completion has the stop token or string that ended it.
+    pub keeps_stop: bool,
     /// End at the first round that begins this long after the decode started.
     pub deadline: Option<Duration>,
     /// End when this returns true.
@@ -82,6 +84,7 @@ impl fmt::Debug for StopRules<'_> {
             .field("eos", &self.eos)
             .field("tokens", &self.tokens)
             .field("strings", &self.strings)
+            .field("keeps_stop", &self.keeps_stop)
             .field("deadline", &self.deadline)
             .field("user", &self.user.is_some())
             .finish()
@@ -96,6 +99,7 @@ impl StopRules<'_> {
             eos: self.eos.clone(),
             tokens: self.tokens.clone(),
             strings: self.strings.clone(),
+            keeps_stop: self.keeps_stop,
             deadline: self.deadline,
             user: None,
         }
@@ -132,9 +136,16 @@ impl StopRules<'_> {
         [&self.eos[..], &self.tokens].concat()
     }
 
-    /// The position of the earliest stop string in `text`.
+    /// Where the text of a completion ends: at the earliest stop string.
     pub(crate) fn find_string(&self, text: &str) -> Option<usize> {
-        self.strings.iter().filter(|s| !s.is_empty()).filter_map(|s| text.find(s.as_str())).min()
+        let strings = self.strings.iter().filter(|string| !string.is_empty());
+        let found = strings.filter_map(|string| Some((text.find(string.as_str())?, string.len())));
+        found.min().map(|(at, len)| if self.keeps_stop { at + len } else { at })
+    }
+
+    /// Whether the text of the completion has the text of a token.
+    pub(super) fn shows(&self, token: Token) -> bool {
+        self.keeps_stop || !self.tokens.contains(&token)
     }
 
     /// The length of the part of `text` that can no longer become part of a stop
