@@ -2,6 +2,8 @@
 
 #[cfg(feature = "engine")]
 mod grammars;
+#[cfg(feature = "harness")]
+mod runs;
 
 use std::sync::Arc;
 

@@ -65,10 +65,6 @@ impl Controls {
         let bad = |key, value: String, allowed: &str| {
             Err(BadParam { key, value, allowed: allowed.to_owned() })
         };
-        if let Some(grammar) = set.grammar.as_ref().filter(|grammar| !grammar.is_compiled()) {
-            let allowed = "one that was compiled for the tokens of the target";
-            return bad("grammar", grammar.words(), allowed);
-        }
         if let Some((_, bias)) = set.logit_bias.iter().find(|(_, bias)| !bias.is_finite()) {
             return bad("logit_bias", bias.to_string(), "a finite number");
         }
@@ -78,14 +74,46 @@ impl Controls {
         Ok(())
     }
 
+    /// The only token that grammar and `allowed_token_ids` leave, if there is one.
+    pub(super) fn forced(&self, history: History<'_>) -> Result<Option<Token>, DistError> {
+        let Some((set, grammar)) = self.set().and_then(|set| Some((set, set.grammar.as_ref()?)))
+        else {
+            return Ok(None);
+        };
+        let allowed = grammar.allowed(&history.completion()).map_err(DistError::Grammar)?;
+        Ok(allowed.and_then(|allowed| {
+            let mut ids = set.allowed_token_ids.iter().filter(|token| allowed.contains(**token));
+            match (ids.next(), ids.next()) {
+                (Some(only), None) => Some(*only),
+                (None, _) if set.allowed_token_ids.is_empty() => allowed.only(),
+                _ => None,
+            }
+        }))
+    }
+
+    /// Checks that a grammar has rules for the tokens of a model.
+    ///
+    /// # Errors
+    /// If it was read from a file, and not compiled.
+    pub(super) fn check_compiled(&self) -> Result<(), BadParam> {
+        let grammar = self.set().and_then(|set| set.grammar.as_ref());
+        match grammar.filter(|grammar| !grammar.is_compiled()) {
+            None => Ok(()),
+            Some(grammar) => Err(BadParam {
+                key: "grammar",
+                value: grammar.words(),
+                allowed: "one that was compiled for the tokens of the target".to_owned(),
+            }),
+        }
+    }
+
     /// Changes the logits of a row.
     ///
     /// # Errors
     /// If the grammar cannot be followed.
     pub(super) fn apply(&self, scores: &mut Logits, history: History<'_>) -> Result<(), DistError> {
         let Some(set) = self.set() else { return Ok(()) };
-        let context = history.context.get(history.prompt_len..).unwrap_or_default();
-        let completion = [context, history.drafted].concat();
+        let completion = history.completion();
         let allowed = set.grammar.as_ref().map(|grammar| grammar.allowed(&completion));
         let allowed = allowed.transpose().map_err(DistError::Grammar)?.flatten();
         let complete = allowed.as_ref().is_some_and(|allowed| allowed.is_within(&set.ends));

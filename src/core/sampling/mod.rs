@@ -110,6 +110,13 @@ pub struct History<'a> {
     pub drafted: &'a [Token],
 }
 
+impl History<'_> {
+    /// The tokens of the completion.
+    fn completion(&self) -> Vec<Token> {
+        [self.context.get(self.prompt_len..).unwrap_or_default(), self.drafted].concat()
+    }
+}
+
 /// Turns logits into distributions with fixed settings.
 #[derive(Debug, Clone)]
 pub struct Sampler {
@@ -133,6 +140,7 @@ impl Sampler {
     /// If a setting is out of range.
     pub fn new(params: SamplingParams) -> Result<Self, BadParam> {
         params.validate()?;
+        params.controls.check_compiled()?;
         Ok(Self { params, for_each: ForEachRow::default() })
     }
 
@@ -174,6 +182,14 @@ impl Sampler {
             }
             found => found,
         }
+    }
+
+    /// The token that a grammar leaves alone, if there is one: no logits are needed for it.
+    ///
+    /// # Errors
+    /// If a grammar cannot be followed.
+    pub fn forced(&self, history: History<'_>) -> Result<Option<Token>, DistError> {
+        self.params.controls.forced(history)
     }
 
     /// The logits after controls and penalties: greedy decoding takes the largest.

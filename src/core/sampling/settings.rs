@@ -136,6 +136,12 @@ impl SamplingParams {
         self.temperature == 0.0
     }
 
+    /// The settings that have a column in tables, without lists.
+    #[must_use]
+    pub fn columns(&self) -> Self {
+        Self { controls: Controls::NONE, ..self.clone() }
+    }
+
     /// The controls and penalties alone; everything after them is neutral.
     #[must_use]
     pub fn logit_processors(&self) -> Self {

@@ -116,8 +116,46 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The model's predictions at these rows, from one pass, to which the draft is lent.
+    /// The model's predictions at these rows, from one pass, to which the draft is lent. Where a
+    /// grammar leaves one token, no pass is needed.
     pub(super) async fn predict(
+        &mut self,
+        round: &mut Round<'a, '_>,
+        draft: &mut Draft,
+        rows: Vec<Row>,
+    ) -> Result<Vec<Prediction>, Error> {
+        let mut forced = Vec::with_capacity(rows.len());
+        for row in &rows {
+            forced.push(self.forced(round, &row.drafted(draft))?);
+        }
+        let open = rows.iter().zip(&forced).filter(|(_, known)| known.is_none());
+        let open = open.map(|(row, _)| *row).collect::<Vec<_>>();
+        let computed = match open.is_empty() {
+            true => Vec::new(),
+            false => self.compute(round, draft, open).await?,
+        };
+        let mut computed = computed.into_iter();
+        Ok(forced.into_iter().filter_map(|known| known.or_else(|| computed.next())).collect())
+    }
+
+    /// The prediction after a draft, where a grammar leaves one token.
+    fn forced(
+        &self,
+        round: &Round<'_, '_>,
+        drafted: &[Token],
+    ) -> Result<Option<Prediction>, Error> {
+        let history = History { prompt_len: round.prompt_len, context: round.context, drafted };
+        let fault = Error::distribution(format!("draft model {}", self.info().name));
+        let Some(token) = self.sampler.forced(history).map_err(fault)? else { return Ok(None) };
+        let dist = Rc::new(Dist::one_hot(round.vocab, token));
+        let belief = match self.plain {
+            Some(_) => Rc::new(Dist::one_hot(round.vocab, token)),
+            None => Rc::clone(&dist),
+        };
+        Ok(Some(Prediction { dist, belief, confidence: Some(1.0) }))
+    }
+
+    async fn compute(
         &mut self,
         round: &mut Round<'a, '_>,
         draft: &mut Draft,

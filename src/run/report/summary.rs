@@ -74,7 +74,7 @@ fn identity(run: &Run, cell: &CellView) -> SummaryRow {
         length: cell.method.length.clone(),
         num_speculative_tokens: (cell.method.num_speculative_tokens > 0)
             .then_some(cell.method.num_speculative_tokens),
-        sampling: cell.method.sampling.clone(),
+        sampling: cell.method.sampling.columns(),
         strategy: cell.strategy().to_owned(),
         num_beams: cell.beam.map(|beam| beam.num_beams),
         length_penalty: cell.beam.map(|beam| beam.length_penalty),

@@ -73,7 +73,7 @@ impl ForecastRow {
         let (conditional_acceptance_lo, conditional_acceptance_hi) = ends(&alpha);
         let (speedup_lo, speedup_hi) = speedup.as_ref().map(ends).unwrap_or_default();
         Self {
-            sampling: tape.header.samplings[found.config.sampling].clone(),
+            sampling: tape.header.samplings[found.config.sampling].columns(),
             drafter: drafter.drafter.clone(),
             draft: drafter.model_name().to_owned(),
             params: drafter.params.words(),

@@ -78,7 +78,7 @@ fn config(
     sequences.extend(tape.logs.iter().filter(own).map(SimulatedSequence::logged));
     let described = &tape.drafters[drafter];
     let name = SimulationConfig {
-        sampling: tape.header.samplings[sampling].clone(),
+        sampling: tape.header.samplings[sampling].columns(),
         drafter: described.drafter.clone(),
         draft: described.model_name().to_owned(),
         params: described.params.words(),

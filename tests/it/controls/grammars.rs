@@ -245,3 +245,28 @@ fn requests_that_make_no_sense_are_refused_by_key() {
         assert!(refused.contains(words) && refused.lines().count() == 1, "{refused}");
     }
 }
+
+/// Catches: a pass of the draft model for a token that the grammar leaves alone.
+#[test]
+fn forced_tokens_need_no_pass_of_the_draft_model() {
+    let pair = embedded();
+    let letters = ["a", "b", "c"].map(|text| pair.target.codec.encode_part(text).unwrap()[0]);
+    let ends = pair.target.model.info().eos.clone();
+    // A token for each letter.
+    let request = ControlRequest {
+        regex: Some("ac{11}".to_owned()),
+        allowed_token_ids: [&letters[..], &ends].concat(),
+        ..ControlRequest::default()
+    };
+    let sampling = SamplingParams { controls: controls(&pair, &request), ..Default::default() };
+    let forwards = |own: &str| {
+        let method = spec("model", 4, &[("draft_controls", own)]);
+        let method = MethodSpec { sampling: sampling.clone(), ..method };
+        let found = pair.generate("abc", &method, 12, 5).unwrap();
+        assert!(found.text.ends_with(&"c".repeat(11)), "{}", found.text);
+        (found.totals.draft_forwards, found.totals.target_forwards)
+    };
+    // Rounds of five, five and two tokens.
+    assert_eq!(forwards("1"), (0, 3));
+    assert!(forwards("0").0 > 8);
+}

@@ -1,0 +1,92 @@
+//! Controls in commands and experiments.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use specdec::run::experiment::read_plan;
+
+use crate::cli_support::{json, refuses, stdout};
+
+fn only(dir: &Path) -> PathBuf {
+    fs::read_dir(dir).unwrap().next().unwrap().unwrap().path()
+}
+
+fn texts(file: &Path) -> Vec<String> {
+    let text = fs::read_to_string(file).unwrap();
+    let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    rows.map(|row| row["text"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Catches: controls that reach some cells, or plain decoding alone; cells with controls and cells
+/// without that have one id; a report without them.
+#[test]
+fn all_cells_of_an_experiment_have_its_controls() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    fs::write(
+        path("p.jsonl"),
+        "{\"id\": \"a\", \"category\": \"b\", \"prompt\": \"The garden\"}\n",
+    )
+    .unwrap();
+    let experiment = |name: &str, controls: &str| {
+        let text = format!(
+            "question = \"Which?\"\ntarget = \"embedded-target\"\ndraft = \"embedded-draft\"\n\
+             clock = \"virtual\"\nprompts = [\"{}\"]\nmax_tokens = 24\nrepeats = 4\n{controls}\n\
+             [sweep]\ndrafter = [\"model\", \"prompt_lookup\"]\nnum_speculative_tokens = [2, 4]\n\
+             draft_controls = [0, 1]\n",
+            path("p.jsonl")
+        );
+        fs::write(path(name), text).unwrap();
+    };
+    experiment("free.toml", "");
+    experiment("bound.toml", "[controls]\nregex = \"(green|red) [a-z]{1,6}[.]\"\n");
+    let run = |name: &str| {
+        stdout(&["run", &path(name), "--out", &path("out")]);
+        let results = dir.path().join("out").join(name.trim_end_matches(".toml"));
+        only(&results)
+    };
+    let [free, bound] = ["free.toml", "bound.toml"].map(run);
+    let found = texts(&bound.join("generations.jsonl"));
+    // Plain decoding and lookups have no q of a model, so that draft_controls makes no cells.
+    assert_eq!(found.len(), 4 * (1 + 4 + 2));
+    for text in &found {
+        let words = text.strip_suffix('.').and_then(|text| text.split_once(' '));
+        let (colour, name) = words.unwrap_or_else(|| panic!("{text:?}"));
+        assert!(["green", "red"].contains(&colour) && (1..=6).contains(&name.len()), "{text:?}");
+    }
+    let ids = |folder: &Path| {
+        let plan = read_plan(folder).unwrap();
+        plan.cells.iter().map(|cell| cell.id.clone()).collect::<Vec<_>>()
+    };
+    assert!(ids(&free).iter().all(|id| !ids(&bound).contains(id)));
+    let report = fs::read_to_string(bound.join("report.md")).unwrap();
+    assert!(report.contains("regex = (green\\|red) [a-z]{1,6}"), "{report}");
+    refuses(&["plan", &path("free.toml"), "--set", "controls.regexp=a"], "regexp");
+    experiment("wrong.toml", "[controls]\nregex = \"(\"\n");
+    refuses(&["plan", &path("wrong.toml")], "[controls]: grammar regex: ");
+}
+
+/// Catches: a command that reads a control and leaves it out.
+#[test]
+fn commands_have_controls() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("g.lark");
+    fs::write(&file, "start: \"<\" /[0-9]/ \">\"").unwrap();
+    let grammar = format!("@{}", file.display());
+    let generated = |more: &[&str]| json(&[&["generate", "fn main", "--json"], more].concat());
+    let found = generated(&["--lark", &grammar]);
+    assert_eq!(found["text"].as_str().unwrap().len(), 3, "{found}");
+    assert_eq!(found["stop_reason"], "eos");
+    let found = generated(&["--allowed-token-ids", "300,301", "-n", "9"]);
+    let tokens = found["tokens"].as_array().unwrap();
+    assert!(tokens.len() == 9 && tokens.iter().all(|token| *token == 300 || *token == 301));
+    let found = generated(&["--logit-bias", "300=100", "--stop-token-ids", "300"]);
+    assert_eq!((&found["text"], &found["stop_reason"]), (&"".into(), &"stop_token".into()));
+    let shown = json(&["inspect", "fn main", "--regex", "[ab]", "--json", "--top", "3"]);
+    assert_eq!(shown["stages"][1]["name"], "controls");
+    assert_eq!(shown["stages"][1]["kept"], 2);
+    refuses(&["generate", "x", "--logit-bias", "3"], "allowed is ID=X");
+    refuses(&["generate", "x", "--regex", "@/none"], "--regex");
+    refuses(&["generate", "x", "--regex", "a", "--num-beams", "2"], "leave out the controls");
+}
