@@ -127,7 +127,7 @@ impl TapeLines {
     fn sampler(&self, (sampling, drafter): (usize, Option<usize>)) -> PyResult<Sampler> {
         let missing = |what| PyValueError::new_err(format!("the tape has no such {what}"));
         let settings = self.0.header.samplings.get(sampling);
-        let mut settings = *settings.ok_or_else(|| missing("sampling setting"))?;
+        let mut settings = settings.ok_or_else(|| missing("sampling setting"))?.clone();
         if let Some(drafter) = drafter {
             let drafter = self.0.drafters.get(drafter).ok_or_else(|| missing("drafter"))?;
             settings = draft_sampling(settings, &drafter.params);

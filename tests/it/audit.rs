@@ -206,10 +206,8 @@ fn with_bets<T>(
     let pair = ToyPair::context_free(&DISTS[0], &DISTS[1]);
     let (target, draft) = (pair.target("p").unwrap(), pair.draft("q").unwrap());
     let sampling = SamplingParams::NEUTRAL;
-    let own = with_draft.then(|| AuditedDraft {
-        teacher: Teacher::new(&draft).unwrap(),
-        sampling: sampling.clone(),
-    });
+    let teacher = Teacher::new(&draft).unwrap();
+    let own = with_draft.then_some(AuditedDraft { teacher, sampling: SamplingParams::NEUTRAL });
     let teacher = Teacher::new(&target).unwrap();
     let mut reader = AuditReader::new(teacher, sampling, own, &[4]).unwrap();
     for (seed, sequence) in (0..).zip(sequences) {
@@ -309,9 +307,8 @@ fn reported_rounds_sharpen_bets() {
     let (target, draft) = (pair.target("p").unwrap(), pair.draft("q").unwrap());
     let wealth = |kind: &str, reported: bool| {
         let sampling = SamplingParams::NEUTRAL;
-        let own =
-            AuditedDraft { teacher: Teacher::new(&draft).unwrap(), sampling: sampling.clone() };
-        let teacher = Teacher::new(&target).unwrap();
+        let [teacher, own] = [&target, &draft].map(|model| Teacher::new(model).unwrap());
+        let own = AuditedDraft { teacher: own, sampling: sampling.clone() };
         let mut reader = AuditReader::new(teacher, sampling, Some(own), &[3, 4, 5]).unwrap();
         reader.bets_know_rounds = reported;
         for (sequence, rounds) in &with_rounds(kind, 6_000, 21) {

@@ -129,15 +129,10 @@ impl Synthetic {
         let model = |name: &str| PlannedModel {
             name: name.to_owned(),
             sha256: "00".repeat(32),
-            revision: None,
             engine: "candle".to_owned(),
             dtype: "f32".to_owned(),
-            kv_cache_dtype: Default::default(),
-            device: None,
-            vocabulary: Default::default(),
             eos: Some(Vec::new()),
-            at_once: false,
-            training: None,
+            ..PlannedModel::default()
         };
         Plan {
             format: FORMAT,

@@ -52,7 +52,7 @@ fn is_usual(thinking: &[String; 2]) -> bool {
 }
 
 /// A model as pinned by the plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PlannedModel {
     /// Name or path in the experiment.
     pub name: String,
