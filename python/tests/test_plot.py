@@ -13,6 +13,7 @@ from specdec_harness._choice import LABELS, NEUTRAL
 pytest.importorskip("matplotlib")
 pytest.importorskip("tomllib")
 
+POLICIES = ROOT / "results/05-length-policies/2026-11-22-amd-epyc-2c"
 CHAINS = {"K": 4, "drafter": "model"}
 DISTURBED = "DISTURBED: 30 % of the blocks lost more than 10 % of their time."
 
@@ -58,16 +59,15 @@ def test_each_facet_has_its_rows():
 
 
 def test_plain_decoding_and_second_runs_are_left_out():
-    policies = ROOT / "results/05-length-policies/2026-11-22-amd-epyc-2c"
-    assert any(row["control"] == "true" for row in summary(policies))
+    assert any(row["control"] == "true" for row in summary(POLICIES))
     at = {"temperature": 1, "K": 8}
-    figure = specdec.plot(policies, "length", at=at)
-    rows = {row["length"]: row for row in summary(policies, temperature="1.0", control="false")}
+    figure = specdec.plot(POLICIES, "length", at=at)
+    rows = {row["length"]: row for row in summary(POLICIES, temperature="1.0", control="false")}
     ((_, values, _),) = drawn(figure.axes[1]).values()
     assert len(values) == len(rows) == 7
     labels = [label.get_text() for label in figure.axes[-1].get_xticklabels()]
     assert labels == sorted(rows)
-    plain = specdec.plot(policies, "temperature", "tokens_per_second", at={"drafter": "none"})
+    plain = specdec.plot(POLICIES, "temperature", "tokens_per_second", at={"drafter": "none"})
     ((x, _, ends),) = drawn(plain.axes[0]).values()
     assert x.tolist() == [0.0, 0.7, 1.0] and len(ends) == 0
 
@@ -76,10 +76,10 @@ def test_pages_have_their_width_and_embedded_fonts(tmp_path):
     """Catches: Type 3 fonts, which publishers refuse, and a figure of another width."""
     for width, points in (("single", 3.3 * 72), ("double", 6.9 * 72), (5, 5 * 72)):
         file = tmp_path / f"{width}.pdf"
-        specdec.plot(
-            VERIFIERS, line="verifier", at={**CHAINS, "K": [1, 4], "temperature": 1}, width=width
-        ).save(file)
+        figure = specdec.plot(VERIFIERS, "temperature", line="verifier", at=CHAINS, width=width)
+        figure.save(file)
         page = file.read_bytes()
+        assert figure._repr_png_().startswith(b"\x89PNG")
         assert b"/FontFile2" in page and b"/Type3" not in page
         box = re.search(rb"/MediaBox \[\s*0 0 ([\d.]+) ", page)
         assert float(box[1]) == pytest.approx(points)
@@ -99,7 +99,9 @@ def test_lines_differ_without_colour_and_labels_do_not_overlap():
     )
     runs = [LENGTHS.parent / f"{LENGTHS.name}{end}" for end in ("", "-bf16", "-q8_0")]
     long = specdec.plot(runs, line="run", at={"drafter": "model", "temperature": 1})
-    for figure in (trees, three, batches, long):
+    at = {"temperature": 1, "K": 8}
+    policies = specdec.plot(POLICIES, "length", "tau", line="verifier", at=at)
+    for figure in (trees, three, batches, long, policies):
         figure.canvas.draw()
         page = figure.bbox
         for panel in figure.axes:

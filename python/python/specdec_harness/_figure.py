@@ -61,6 +61,8 @@ WIDTHS = {"single": 3.3, "double": 6.9}
 HEIGHT = 1.3
 #: Numbers of a larger ratio are drawn on a logarithmic axis, if neighbours have the second one.
 WIDE, APART = 15, 1.5
+#: Letters of names that fit on an inch of an axis; with more they are turned.
+LETTERS = 15
 #: Points between the lines at one value of x, so that intervals do not hide each other.
 BETWEEN = 2.0
 
@@ -127,7 +129,7 @@ def draw(
                 if number == 0:
                     panel.set_ylabel(LABELS.get(metric, metric.replace("_", " ")))
         for panel in panels.flat:
-            _ticks(panel, rows, x, places)
+            _ticks(panel, width / shape[1], rows, x, places)
         for panel in panels[-1]:
             panel.set_xlabel(LABELS.get(x, name(x).replace("_", " ")))
         if line:
@@ -197,11 +199,14 @@ def _places(rows: Sequence[Row], x: str) -> Optional[dict[Any, int]]:
     return None
 
 
-def _ticks(panel: Axes, rows: Sequence[Row], x: str, places: Optional[dict[Any, int]]) -> None:
+def _ticks(
+    panel: Axes, inches: float, rows: Sequence[Row], x: str, places: Optional[dict[Any, int]]
+) -> None:
+    """The marks of x on a panel of this width."""
     values = distinct(rows, x)
     if places:
         panel.set_xlim(-0.5, len(places) - 0.5)
-        long = max(map(len, map(shown, values))) * len(values) > 40
+        long = max(map(len, map(shown, values))) * len(values) > LETTERS * inches
         turned: dict[str, Any] = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
         panel.set_xticks(range(len(values)), [*map(shown, values)], **(turned if long else {}))
     elif _is_wide(values):
