@@ -41,8 +41,11 @@ pub(super) struct ReportArgs {
     pack: bool,
     /// Write nothing: compare plan, manifest, the rows of each block, tables and figures with their
     /// digests, and print what does not match
-    #[arg(long, conflicts_with_all = ["spec_bench", "by_category", "costs", "pack"])]
+    #[arg(long, conflicts_with_all = ["spec_bench", "by_category", "costs", "pack", "json"])]
     check: bool,
+    /// Print one JSON object instead of the path; docs/metrics.md defines its fields
+    #[arg(long)]
+    json: bool,
 }
 
 /// Writes summary.csv, survival.csv, the figures, report.md and report.html of a results folder.
@@ -50,7 +53,7 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     if args.check {
         return check(&args.folder);
     }
-    let brief = crate::run::report::report(&args.folder)?;
+    let (brief, json) = crate::run::report::report(&args.folder)?;
     terminal::say(brief.text(terminal::width().min(terminal::COLUMNS)).trim_end());
     if args.spec_bench {
         let folder = crate::run::report::write_spec_bench(&args.folder)?;
@@ -66,6 +69,9 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
     }
     if args.pack {
         crate::run::experiment::pack_run(&args.folder)?;
+    }
+    if args.json {
+        return output::write_json(&json);
     }
     output::line(args.folder.join("report.md").display())
 }

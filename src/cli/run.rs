@@ -241,7 +241,7 @@ pub(super) fn measured(args: &RunArgs) -> Result<PathBuf> {
     })?;
     let folder = folder.context("nothing was run")?;
     interrupts.enter(RunStage::Reporting);
-    let brief = report::report(&folder)?;
+    let (brief, _) = report::report(&folder)?;
     crate::run::experiment::finish(&folder)?;
     terminal::say(brief.text(terminal::width().min(terminal::COLUMNS)).trim_end());
     Ok(folder)

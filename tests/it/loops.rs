@@ -145,7 +145,7 @@ fn verdicts_above_ten_percent_rest_on_generations_without_loops() {
     for contrast in ["temperature | 1 | 0 | 2 | 17", "num_speculative_tokens | 3 | 1 | 1 | 20"] {
         assert!(text.contains(&format!("\n| {contrast} | ")), "{contrast}: {text}");
     }
-    let terminal = report(folder.path()).unwrap().text(200);
+    let terminal = report(folder.path()).unwrap().0.text(200);
     assert!(terminal.starts_with("warning: Of the tokens of plain decoding, 12.2 %"), "{terminal}");
     let line = terminal.lines().find(|line| line.starts_with("model") && line.contains("T = 0"));
     assert!(
@@ -162,7 +162,7 @@ fn verdicts_above_ten_percent_rest_on_generations_without_loops() {
     assert!(text.contains(&format!("{head} predicted |")), "{text}");
     assert_ne!(best(&text).last().unwrap(), "faster", "loops count if they are few");
     assert!(text.contains("\n| num_speculative_tokens | 3 | 1 | 2 | 20 | "), "{text}");
-    assert!(!report(folder.path()).unwrap().text(200).contains("without loops"));
+    assert!(!report(folder.path()).unwrap().0.text(200).contains("without loops"));
 }
 
 /// Catches: a verdict on loops where there is nothing else.

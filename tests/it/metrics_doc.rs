@@ -4,6 +4,7 @@
 use std::process::Command;
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use specdec::measure::bench::PassRow;
 use specdec::measure::rows::columns;
 use specdec::measure::rows::{
@@ -11,6 +12,10 @@ use specdec::measure::rows::{
     RAW_FILES, RoundRow, SummaryRow, SurvivalRow, TextRow, ThinkingRow, TraceRow,
 };
 use specdec::run::report::headings;
+
+use crate::cli_support::json;
+use crate::report::written;
+use crate::synthetic::simulated;
 
 const DOC: &str = include_str!("../../docs/metrics.md");
 
@@ -58,6 +63,38 @@ fn every_column_is_documented() {
     check_columns("between_machines.csv", &headings::<BetweenRow>());
     check_columns("thinking.csv", &headings::<ThinkingRow>());
     check::<PassRow>("specdec bench --csv");
+}
+
+/// Catches: a field of the object that is not documented, or the reverse; another value than that of
+/// the table; a guard against spreadsheets in JSON; invalid times that are not given.
+#[test]
+fn every_field_of_a_report_as_json_is_documented() {
+    let mut rows = simulated();
+    rows.plan.target.name = "=target".to_owned();
+    rows.plan.clock = "virtual".to_owned();
+    let folder = written(&rows);
+    let printed = json(&["report", folder.path().to_str().unwrap(), "--json"]);
+    let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let documented = table("specdec report --json").into_iter().map(|row| row.0);
+    let (of_cells, own) = documented.partition::<Vec<_>, _>(|name| name.starts_with("cells[]."));
+    assert_eq!(names(&printed), own);
+    let of_cells = of_cells.iter().map(|name| name.replace("cells[].", ""));
+    let of_cells = of_cells.chain(headings::<SummaryRow>()).collect::<Vec<_>>();
+    let cells = printed["cells"].as_array().unwrap();
+    let mut reader = csv::Reader::from_path(folder.path().join("summary.csv")).unwrap();
+    let summary = reader.deserialize::<SummaryRow>().map(Result::unwrap).collect::<Vec<_>>();
+    assert_eq!(cells.len(), summary.len());
+    for (cell, row) in cells.iter().zip(&summary) {
+        assert_eq!(names(cell), of_cells);
+        assert_eq!(cell["cell"], *row.cell);
+        assert_eq!(cell["target"], "=target");
+        assert_eq!(cell["speedup_lo"].as_f64(), row.speedup_lo);
+        let plain = row.drafter == "none";
+        assert_eq!(cell["verdict"], if plain { Value::Null } else { "set".into() });
+        assert_eq!(cell["best"], row.num_speculative_tokens == Some(4));
+    }
+    assert!(printed["invalid_times"][0].as_str().unwrap().contains("virtual clock"));
+    assert_eq!((&printed["format"], &printed["prompts"]), (&1.into(), &12.into()));
 }
 
 #[test]

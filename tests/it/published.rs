@@ -47,7 +47,7 @@ fn table<'t>(text: &'t str, heading: &str) -> Vec<Vec<&'t str>> {
 #[test]
 fn the_readme_has_the_table_of_the_committed_run() {
     let folder = copy(FIRST);
-    let printed = report(folder.path()).unwrap().text(120);
+    let printed = report(folder.path()).unwrap().0.text(120);
     let from = printed.find("\nmethod ").unwrap() + 1;
     let readme = text("README.md");
     assert!(readme.contains(&printed[from..]), "{}", &printed[from..]);

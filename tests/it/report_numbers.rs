@@ -210,7 +210,7 @@ fn prompts_and_cells_that_lose_are_counted() {
 #[test]
 fn the_terminal_shows_the_acceptance_rate_of_the_best_k() {
     let rows = with_prompts(8).rows();
-    let brief = report(written(&rows).path()).unwrap().text(120);
+    let brief = report(written(&rows).path()).unwrap().0.text(120);
     let shown = brief.lines().find(|line| line.starts_with("model ")).unwrap();
     let best = summaries(&rows).into_iter().filter(|row| row.drafter == "model");
     let best = best.max_by(|a, b| a.speedup.unwrap().total_cmp(&b.speedup.unwrap())).unwrap();

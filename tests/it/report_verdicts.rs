@@ -163,7 +163,7 @@ fn wrong_texts_are_reported_before_failures() {
         fail(&mut rows, &cell.id, "prompt-01");
     }
     rows.divergences = vec![difference()];
-    let said = report(written(&rows).path()).unwrap().text(100).replace('\n', " ");
+    let said = report(written(&rows).path()).unwrap().0.text(100).replace('\n', " ");
     let wrong = said.find("the method or the engine is wrong").unwrap();
     let failed = said.find("32 of 34 cells have not finished: ").unwrap();
     assert!(wrong < failed && said.contains("logits are NaN"), "{said}");

@@ -49,7 +49,7 @@ fn times_of_a_virtual_clock_give_no_verdict() {
     let svg =
         |name: &str| fs::read_to_string(folder.path().join(format!("figures/{name}.svg"))).unwrap();
     assert!(svg("speedup").contains("Times are set") && !svg("survival").contains("Times are set"));
-    let brief = report(folder.path()).unwrap().text(200);
+    let brief = report(folder.path()).unwrap().0.text(200);
     assert!(brief.contains("withheld") && !brief.contains("faster"), "{brief}");
     assert!(brief.contains("max K") && !brief.contains("best K"), "{brief}");
 }

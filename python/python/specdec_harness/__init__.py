@@ -10,6 +10,7 @@ tokens, accepts some of them and adds one token of the target's.
   them if not.
 - `forecast`: what drafts, rules and K would accept, from log p and log q of completions.
 - `load`: the results folder of a run as data frames.
+- `plot`, `table`: figures and tables of runs, tapes and forecasts for papers; `latex` for LaTeX.
 
 Everything takes numpy arrays, or what numpy can make arrays of: tensors, columns of polars and
 pandas, lists.
@@ -20,6 +21,7 @@ from specdec_harness._certify import Bug, Certificate, Sampling, Witness, certif
 from specdec_harness._columns import Columns
 from specdec_harness._core import Rng
 from specdec_harness._forecast import forecast
+from specdec_harness._plot import latex, plot, table
 from specdec_harness._results import Run, load
 from specdec_harness._verify import Verified, VerifierInfo, verifiers, verify
 
@@ -38,7 +40,10 @@ __all__ = [
     "certify",
     "exact",
     "forecast",
+    "latex",
     "load",
+    "plot",
+    "table",
     "verifiers",
     "verify",
 ]

@@ -39,12 +39,12 @@ class Run(Mapping[str, Any]):
 
     def __init__(self, path: Path, frames: str, superseded: bool) -> None:
         self.path = path
-        self._frames = importlib.import_module(frames)
+        self._library = frames
         self._superseded = superseded
         self._files: dict[str, Optional[Path]] = {}
         self._files |= {_stem(file): file for file in sorted(path.glob("*.csv*"))}
         self._segments = _segments(path)
-        generations = _file(path, "generations.jsonl")
+        generations = file_of(path, "generations.jsonl")
         if generations is not None or "texts" in self._segments:
             self._files["texts"] = generations
         self._read: dict[str, Any] = {}
@@ -67,6 +67,10 @@ class Run(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r}: {', '.join(self._files)})"
+
+    @property
+    def _frames(self) -> Any:
+        return importlib.import_module(self._library)
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -122,8 +126,7 @@ class Run(Mapping[str, Any]):
         return frame
 
     def _frame(self, file: Path, lines: bool, like: Any) -> Any:
-        data = file.read_bytes()
-        data = gzip.decompress(data) if file.suffix == ".gz" else data
+        data = bytes_of(file)
         library = self._frames
         if library.__name__ == "polars":
             if lines:
@@ -178,6 +181,12 @@ def load(
     return Run(path, library, superseded)
 
 
+def bytes_of(file: Path) -> bytes:
+    """The contents of a file, decompressed."""
+    data = file.read_bytes()
+    return gzip.decompress(data) if file.suffix == ".gz" else data
+
+
 def _stem(file: Path) -> str:
     return file.name.split(".csv")[0]
 
@@ -197,6 +206,7 @@ def _first(frame: Any) -> list[Any]:
     return [frame[name].head(1).to_list() for name in ROW if name in frame.columns]
 
 
-def _file(folder: Path, name: str) -> Optional[Path]:
+def file_of(folder: Path, name: str) -> Optional[Path]:
+    """A file of a folder, compressed or not."""
     both = (folder / name, folder / f"{name}.gz")
     return next((file for file in both if file.exists()), None)

@@ -3,6 +3,7 @@
 //! The output is deterministic: the same rows give the same bytes.
 
 mod accounts;
+mod as_json;
 mod batches;
 mod beams;
 mod best;
@@ -47,6 +48,7 @@ use anyhow::Result;
 
 use crate::io::output::write_whole;
 
+pub use as_json::ReportJson;
 pub use brief::Brief;
 pub use by_category::write_by_category;
 pub use intact::{FolderCheck, check};
@@ -58,11 +60,12 @@ pub use tables::{headings, write_csv};
 pub use validity::{InvalidTimes, SpeedVerdict, TimesValidity};
 
 /// Reads a results folder and writes `summary.csv`, `survival.csv`, `figures/`
-/// (SVG), `report.md`, `report.html` and their digests into it. Returns the summary for the terminal.
+/// (SVG), `report.md`, `report.html` and their digests into it. Returns the summary for the terminal,
+/// and the report for programs.
 ///
 /// # Errors
 /// If a file is missing, damaged or cannot be written; the message names the file.
-pub fn report(folder: &Path) -> Result<Brief> {
+pub fn report(folder: &Path) -> Result<(Brief, ReportJson)> {
     let run = load(folder)?;
     write_csv(&folder.join("summary.csv"), run.cells.iter().map(|cell| &cell.row))?;
     write_csv(&folder.join("survival.csv"), run.cells.iter().flat_map(|cell| &cell.survival))?;
@@ -75,5 +78,5 @@ pub fn report(folder: &Path) -> Result<Brief> {
     write_whole(&folder.join("report.md"), document::print(&document).as_bytes())?;
     write_whole(&folder.join("report.html"), page.as_bytes())?;
     digests::write(folder, &names)?;
-    Ok(Brief::new(&run))
+    Ok((Brief::new(&run), ReportJson::new(&run)?))
 }
