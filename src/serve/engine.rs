@@ -9,7 +9,6 @@ use crate::core::chance::{Chance, Seeded};
 use crate::core::error::Error;
 use crate::core::sampling::SamplingParams;
 use crate::io::input::read_text;
-use crate::method::controls::GrammarCompiler;
 use crate::method::decode::{Method, MethodSpec};
 use crate::method::draft::{Texts, Tools};
 use crate::model::{Codec, LanguageModel, ModelInfo};
@@ -35,7 +34,6 @@ pub(super) struct ServingEngine<'p> {
     pub(super) spellings: TokenSpellings,
     pub(super) settings: ServeSettings,
     pub(super) meters: Meters,
-    pub(super) grammars: GrammarCompiler,
 }
 
 impl<'p> ServingEngine<'p> {
@@ -46,7 +44,6 @@ impl<'p> ServingEngine<'p> {
             info: ModelInfo { name: settings.model.clone(), ..target.model.info().clone() },
             text_files: Texts::new(&*target.codec, read_text),
             meters: Meters::new(&settings.limits),
-            grammars: GrammarCompiler::default(),
             served,
             settings,
         };

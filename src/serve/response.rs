@@ -12,6 +12,8 @@ use super::job::{
     CompletionEvent, CompletionJob, CompletionOptions, NamedLogprob, PartialCompletion,
     PrefilledPrompt, ReadPrompt, SentPrompt, TokenLogprobs,
 };
+use crate::core::sampling::Controls;
+use crate::method::controls::ControlRequest;
 use crate::method::decode::StopReason;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,20 +92,31 @@ impl ClientRequest {
         self.prompts.len() * self.n
     }
 
-    /// The completions to be generated; `prompts` are its prompts in tokens.
+    /// What its completions may be, as it says it.
+    pub(super) fn controls(&self) -> &ControlRequest {
+        &self.options.controls
+    }
+
+    /// The completions to be generated; `prompts` are its prompts in tokens, and `controls` has those
+    /// of each completion.
     pub(super) fn jobs(
         &self,
         prompts: &[ReadPrompt],
+        controls: Vec<Controls>,
         deadline: Instant,
         events: &UnboundedSender<CompletionEvent>,
     ) -> impl Iterator<Item = CompletionJob> {
-        (0..self.completions()).map(move |index| CompletionJob {
-            index,
-            repeat: (index % self.n) as u32,
-            prompt: prompts[index / self.n].clone(),
-            options: self.options.clone(),
-            deadline,
-            events: events.clone(),
+        controls.into_iter().enumerate().map(move |(index, controls)| {
+            let mut options = self.options.clone();
+            options.sampling.controls = controls;
+            CompletionJob {
+                index,
+                repeat: (index % self.n) as u32,
+                prompt: prompts[index / self.n].clone(),
+                options,
+                deadline,
+                events: events.clone(),
+            }
         })
     }
 

@@ -23,11 +23,11 @@ use super::connections::{ConnectionLimits, accept_all};
 use super::fields::Fields;
 use super::job::{CompletionJob, PartialCompletion};
 use super::meters::Meters;
+use super::prompts::PromptReader;
 use super::response::{ClientRequest, ResponseHead};
 use super::state::ServerState;
 use super::stream::streamed;
 use super::{ServeLimits, ServeSettings, chat, completions};
-use crate::model::Codec;
 
 /// Names the known-wrong method in every response of a server that has one.
 pub const MUTANT_HEADER: &str = "x-specdec-mutant";
@@ -44,13 +44,13 @@ pub(super) fn listen(
     jobs: Sender<CompletionJob>,
     settings: ServeSettings,
     meters: Meters,
-    codec: Arc<dyn Codec>,
+    prompts: PromptReader,
 ) -> Result<()> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot start the runtime of the connections")?;
     let limits = ConnectionLimits::of(&settings.limits);
-    let server = Arc::new(ServerState::new(jobs, settings, meters, codec));
+    let server = Arc::new(ServerState::new(jobs, settings, meters, prompts));
     runtime.block_on(async {
         listener.set_nonblocking(true)?;
         let listener = tokio::net::TcpListener::from_std(listener)?;
@@ -197,8 +197,9 @@ async fn response_to(
     for prompt in &request.prompts {
         prompts.push(server.prompts.read(prompt.clone(), deadline).await?);
     }
+    let controls = server.prompts.controls(request.controls().clone(), count, deadline).await?;
     let (sender, mut events) = unbounded_channel();
-    for (place, job) in places.zip(request.jobs(&prompts, deadline, &sender)) {
+    for (place, job) in places.zip(request.jobs(&prompts, controls, deadline, &sender)) {
         place.send(job);
     }
     drop(sender);
@@ -237,7 +238,7 @@ mod tests {
     use super::super::speculation::Speculation;
     use super::*;
     use crate::method::decode::StopReason;
-    use crate::model::Letters;
+    use crate::model::{LanguageModel, Letters, zoo};
 
     fn settings() -> ServeSettings {
         ServeSettings {
@@ -265,8 +266,11 @@ mod tests {
         let (settings, runtime) = (settings(), Builder::new_multi_thread().enable_all().build());
         let runtime = runtime.unwrap();
         let limits = ConnectionLimits::of(&settings.limits);
-        let (meters, codec) = (Meters::new(&settings.limits), Arc::new(Letters { vocab: 1 }));
-        let server = ServerState { keep_alive, ..ServerState::new(jobs, settings, meters, codec) };
+        let (meters, toy) = (Meters::new(&settings.limits), zoo::toy("thirds").unwrap());
+        let target = toy.target("model").unwrap().info().clone();
+        let prompts = PromptReader::new(Arc::new(Letters { vocab: 1 }), target);
+        let server = ServerState::new(jobs, settings, meters, prompts);
+        let server = ServerState { keep_alive, ..server };
         let bound = tokio::net::TcpListener::bind(server.settings.address);
         let listener = runtime.block_on(bound).unwrap();
         let address = listener.local_addr().unwrap();

@@ -17,7 +17,6 @@ use crate::core::clock::RealClock;
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::round::RoundEvent;
-use crate::core::sampling::SamplingParams;
 use crate::core::tree::Row;
 use crate::method::decode::{
     Generation, Observer, Sequence, StopRules, Totals, check_prompt, one_round_together, prefill,
@@ -69,9 +68,8 @@ impl<'m> RunningCompletion<'m> {
         }
         let tokens = job.prompt.tokens.clone();
         check_prompt(&engine.info, &tokens)?;
-        let CompletionOptions { ref sampling, ref controls, seed, .. } = job.options;
-        let controls = controls.controls(engine.codec(), &engine.info, &engine.grammars)?;
-        let method = engine.method(SamplingParams { controls, ..sampling.clone() })?;
+        let CompletionOptions { ref sampling, seed, .. } = job.options;
+        let method = engine.method(sampling.clone())?;
         let rules = engine.rules(&job.options, tokens.len())?;
         let target = engine.target();
         let mut generation = Generation::new(target, method, &tokens, rules, Some(engine.codec()))?;

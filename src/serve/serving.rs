@@ -11,6 +11,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use super::ServeSettings;
 use super::engine::{ServedPair, ServingEngine};
 use super::job::CompletionJob;
+use super::prompts::PromptReader;
 use super::router::listen;
 use super::running::RunningCompletion;
 
@@ -32,7 +33,9 @@ pub fn serve(
     let (settings, meters) = (engine.settings.clone(), engine.meters.clone());
     let connections = thread::Builder::new().name("connections".to_owned());
     let codec = Arc::clone(&engine.served.pair.target.codec);
-    let connections = connections.spawn(move || listen(listener, jobs, settings, meters, codec))?;
+    let prompts = PromptReader::new(codec, engine.info.clone());
+    let connections =
+        connections.spawn(move || listen(listener, jobs, settings, meters, prompts))?;
     began(address);
     generate_all(&engine, queue);
     connections.join().map_err(|_| anyhow!("the thread of the connections has panicked"))?

@@ -1,6 +1,5 @@
 //! What all connections of a server share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
@@ -10,7 +9,6 @@ use super::ServeSettings;
 use super::job::CompletionJob;
 use super::meters::Meters;
 use super::prompts::PromptReader;
-use crate::model::Codec;
 
 /// How long a stream may be silent: then it begins, or a comment is sent, which clients skip, so
 /// that neither they nor proxies take the connection for dead during a long prefill.
@@ -33,10 +31,9 @@ impl ServerState {
         jobs: Sender<CompletionJob>,
         settings: ServeSettings,
         meters: Meters,
-        codec: Arc<dyn Codec>,
+        prompts: PromptReader,
     ) -> Self {
         let (requests, ending) = (AtomicU64::new(0), AtomicBool::new(false));
-        let prompts = PromptReader::new(codec);
         Self { jobs, settings, meters, prompts, requests, ending, keep_alive: KEEP_ALIVE }
     }
 }

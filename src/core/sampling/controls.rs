@@ -116,7 +116,9 @@ impl Controls {
         let completion = history.completion();
         let allowed = set.grammar.as_ref().map(|grammar| grammar.allowed(&completion));
         let allowed = allowed.transpose().map_err(DistError::Grammar)?.flatten();
-        let complete = allowed.as_ref().is_some_and(|allowed| allowed.is_within(&set.ends));
+        // An end may come early where nothing else may follow.
+        let early = completion.len() < set.min_tokens
+            && !allowed.as_ref().is_some_and(|allowed| allowed.is_within(&set.ends));
         if let Some(allowed) = allowed {
             scores.keep(|token| allowed.contains(token));
         }
@@ -130,7 +132,7 @@ impl Controls {
                 scores.forbid(last);
             }
         }
-        if completion.len() < set.min_tokens && !complete {
+        if early {
             for &end in &set.ends {
                 scores.forbid(end);
             }
@@ -175,10 +177,9 @@ impl ControlSet {
 impl Logits {
     /// Makes all tokens impossible but those that `may` occur.
     fn keep(&mut self, may: impl Fn(Token) -> bool) {
-        for token in 0..self.len() as Token {
-            if !may(token) {
-                self.set(token, f64::NEG_INFINITY);
-            }
+        match self {
+            Logits::F32(scores) => keep(scores, f32::NEG_INFINITY, may),
+            Logits::F64(scores) => keep(scores, f64::NEG_INFINITY, may),
         }
     }
 
@@ -186,6 +187,14 @@ impl Logits {
     fn forbid(&mut self, token: Token) {
         if (token as usize) < self.len() {
             self.set(token, f64::NEG_INFINITY);
+        }
+    }
+}
+
+fn keep<S: Copy>(scores: &mut [S], impossible: S, may: impl Fn(Token) -> bool) {
+    for (token, score) in scores.iter_mut().enumerate() {
+        if !may(token as Token) {
+            *score = impossible;
         }
     }
 }

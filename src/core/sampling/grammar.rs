@@ -54,18 +54,8 @@ impl Grammar {
         Self { kind, text, rules: Some(rules) }
     }
 
-    /// How it is written.
-    pub fn kind(&self) -> GrammarKind {
-        self.kind
-    }
-
-    /// As it is written.
-    pub fn text(&self) -> &str {
-        &self.text
-    }
-
     /// Whether it has the rules for the tokens of a model.
-    pub fn is_compiled(&self) -> bool {
+    pub(super) fn is_compiled(&self) -> bool {
         self.rules.is_some()
     }
 

@@ -8,7 +8,7 @@
 
 use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
 use super::reader::Reader;
-use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
+use super::{BuildDrafter, Drafter, Pausing, Round, with_draft_sampling};
 use crate::core::error::Error;
 use crate::core::params::Param;
 use crate::core::registry::Entry;
@@ -24,16 +24,7 @@ const GUESSED: Param = Param::count(
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "cascade",
     aliases: &["staged"],
-    params: &[
-        GUESSED,
-        MAX,
-        MIN,
-        MATCH,
-        DRAFT_SAMPLING[0],
-        DRAFT_SAMPLING[1],
-        DRAFT_SAMPLING[2],
-        DRAFT_SAMPLING[3],
-    ],
+    params: with_draft_sampling!(GUESSED, MAX, MIN, MATCH),
     summary: "the draft model, sped up by prompt lookup: the same drafts in fewer passes",
     paper: "Chen et al. 2023, CS Drafting, arXiv 2312.11462; Spector and Re 2023, arXiv 2308.04623",
     build: BuildDrafter {

@@ -3,7 +3,7 @@
 use super::model::ModelDrafter;
 use super::prompt_lookup::{MATCH, MAX, MIN, PromptLookup};
 use super::reader::Reader;
-use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
+use super::{BuildDrafter, Drafter, Pausing, Round, with_draft_sampling};
 use crate::core::error::Error;
 use crate::core::registry::Entry;
 use crate::core::tree::DraftShape;
@@ -11,15 +11,7 @@ use crate::core::tree::DraftShape;
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "hybrid",
     aliases: &[],
-    params: &[
-        MAX,
-        MIN,
-        MATCH,
-        DRAFT_SAMPLING[0],
-        DRAFT_SAMPLING[1],
-        DRAFT_SAMPLING[2],
-        DRAFT_SAMPLING[3],
-    ],
+    params: with_draft_sampling!(MAX, MIN, MATCH),
     summary: "prompt lookup if it finds a match, else the draft model",
     paper: "cf. Hu et al. 2024, arXiv 2411.10666 (retrieval with a fallback)",
     build: BuildDrafter {

@@ -16,6 +16,7 @@ mod passes;
 mod predict;
 mod prompt_lookup;
 mod reader;
+mod sampling;
 mod suffix_automaton;
 mod token_recycling;
 mod tools;
@@ -30,6 +31,9 @@ pub use none::{NoDraft, PLAIN, is_plain};
 pub(crate) use passes::{Drafting, complete};
 pub use passes::{PassDesk, Pausing, at_once};
 pub use prompt_lookup::PromptLookup;
+pub(crate) use sampling::DRAFT_SAMPLING;
+use sampling::with_draft_sampling;
+pub use sampling::{draft_sampling, without_repeats};
 pub use tools::{ReadText, Texts, Tools};
 
 use std::rc::Rc;
@@ -38,10 +42,10 @@ use crate::core::chance::Chance;
 use crate::core::clock::Clock;
 use crate::core::distribution::{Dist, Token};
 use crate::core::error::Error;
-use crate::core::params::{Param, Params, Value};
+use crate::core::params::Params;
 use crate::core::registry::Entry;
 use crate::core::round::RoundEvent;
-use crate::core::sampling::{Controls, MOST_TOP_K, Sampler, SamplingParams};
+use crate::core::sampling::Sampler;
 use crate::core::tree::{Draft, DraftShape, NodeId, Siblings};
 use crate::method::length::DraftLength;
 use crate::model::{LanguageModel, Tap};
@@ -266,68 +270,6 @@ impl<'a, 'r> Round<'a, 'r> {
         let position = self.context.len() + parent.map_or(0, |id| draft.node(id).depth);
         draft.race(parent, dist, (position, list), self.chance)
     }
-}
-
-/// The sampling settings of a draft model that may differ from the target's: each has
-/// the key of the target's setting after [`DRAFT`].
-pub(crate) const DRAFT_SAMPLING: [Param; 4] = [
-    Param::number(
-        "draft_temperature",
-        1.0,
-        0.0..=f64::MAX,
-        "temperature of the draft model; the target's if not given",
-    )
-    .optional(),
-    Param::count(
-        "draft_top_k",
-        0,
-        0..=MOST_TOP_K,
-        "top_k of the draft model; the target's if not given",
-    )
-    .optional(),
-    Param::number(
-        "draft_top_p",
-        1.0,
-        f64::MIN_POSITIVE..=1.0,
-        "top_p of the draft model; the target's if not given",
-    )
-    .optional(),
-    Param::count(
-        "draft_controls",
-        1,
-        0..=1,
-        "0 if the draft model drafts without the target's controls; 1 if not given",
-    )
-    .optional(),
-];
-const DRAFT: &str = "draft_";
-
-/// The draft sampling settings in `params`, with the keys of the target's.
-fn overrides(params: &Params) -> impl Iterator<Item = (&'static Param, &'static str, Value)> {
-    DRAFT_SAMPLING.iter().filter_map(|param| {
-        Some((param, param.key.strip_prefix(DRAFT)?, params.set(param.key)?.clone()))
-    })
-}
-
-/// The sampling settings of the draft model: the target's, except where `params`
-/// overrides them.
-pub fn draft_sampling(target: SamplingParams, params: &Params) -> SamplingParams {
-    let own = overrides(params).fold(target, |own, (_, key, value)| own.with(key, &value));
-    match params.set(DRAFT_SAMPLING[3].key) {
-        Some(Value::Count(0)) => SamplingParams { controls: Controls::NONE, ..own },
-        _ => own,
-    }
-}
-
-/// `params` without the draft sampling settings that equal the target's.
-pub fn without_repeats(target: &SamplingParams, params: Params) -> Params {
-    let is_target_of = |key: &str, value: &Value| match key {
-        "controls" => target.controls.is_none() || *value == Value::Count(1),
-        key => target.get(key).as_ref() == Some(value),
-    };
-    let repeated = overrides(&params).filter(|(_, key, value)| is_target_of(key, value));
-    let repeated = repeated.map(|(param, ..)| param).collect::<Vec<_>>();
-    repeated.into_iter().fold(params, Params::without)
 }
 
 /// What a drafter is built from.

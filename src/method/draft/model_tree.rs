@@ -1,7 +1,7 @@
 //! A draft model that proposes a tree of fixed shape.
 
 use super::reader::Reader;
-use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
+use super::{BuildDrafter, Drafter, Pausing, Round, with_draft_sampling};
 use crate::core::error::Error;
 use crate::core::params::{Param, Params};
 use crate::core::registry::Entry;
@@ -22,14 +22,7 @@ pub(crate) const AUTO: &str = "auto";
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "model_tree",
     aliases: &["tree"],
-    params: &[
-        TREE,
-        SIBLINGS,
-        DRAFT_SAMPLING[0],
-        DRAFT_SAMPLING[1],
-        DRAFT_SAMPLING[2],
-        DRAFT_SAMPLING[3],
-    ],
+    params: with_draft_sampling!(TREE, SIBLINGS),
     summary: "a smaller model that proposes a tree of fixed shape, level by level",
     paper: "Miao et al. 2023, SpecInfer, arXiv 2305.09781; without replacement: Jeon et al. 2024, \
             arXiv 2402.14160",

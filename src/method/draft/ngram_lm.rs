@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, PassDesk, Pausing, Round};
+use super::{BuildDrafter, Drafter, PassDesk, Pausing, Round, with_draft_sampling};
 use crate::core::clock::Clock;
 use crate::core::distribution::{Dist, Token};
 use crate::core::error::Error;
@@ -27,14 +27,7 @@ const TEXT: Param = Param::file(
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "ngram_lm",
     aliases: &["ngram_model"],
-    params: &[
-        ORDER,
-        TEXT,
-        DRAFT_SAMPLING[0],
-        DRAFT_SAMPLING[1],
-        DRAFT_SAMPLING[2],
-        DRAFT_SAMPLING[3],
-    ],
+    params: with_draft_sampling!(ORDER, TEXT),
     summary: "an n-gram model with counts from a text file, or from the prompt and the output \
               so far",
     paper: "Leviathan et al. 2023, arXiv 2211.17192, Table 3 (unigram and bigram rows)",

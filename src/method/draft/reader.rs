@@ -124,6 +124,9 @@ impl<'a> Reader<'a> {
         draft: &mut Draft,
         rows: Vec<Row>,
     ) -> Result<Vec<Prediction>, Error> {
+        if self.sampler.params().controls.is_none() {
+            return self.compute(round, draft, rows).await;
+        }
         let mut forced = Vec::with_capacity(rows.len());
         for row in &rows {
             forced.push(self.forced(round, &row.drafted(draft))?);

@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use super::reader::Reader;
-use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
+use super::{BuildDrafter, Drafter, Pausing, Round, with_draft_sampling};
 use crate::core::distribution::Dist;
 use crate::core::error::Error;
 use crate::core::params::Param;
@@ -27,14 +27,7 @@ const WIDTH: Param = Param::count(
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "tree_confidence",
     aliases: &["eagle2_tree", "dynamic_tree"],
-    params: &[
-        NODES,
-        WIDTH,
-        DRAFT_SAMPLING[0],
-        DRAFT_SAMPLING[1],
-        DRAFT_SAMPLING[2],
-        DRAFT_SAMPLING[3],
-    ],
+    params: with_draft_sampling!(NODES, WIDTH),
     summary: "a tree of the most probable tokens that grows where the draft model is confident",
     paper: "Li et al. 2024, EAGLE-2, arXiv 2406.16858",
     build: BuildDrafter {

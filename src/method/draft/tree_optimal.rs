@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use super::best_tree::{Planned, best_tree};
 use super::reader::Reader;
-use super::{BuildDrafter, DRAFT_SAMPLING, Drafter, Pausing, Round};
+use super::{BuildDrafter, Drafter, Pausing, Round, with_draft_sampling};
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::params::Param;
@@ -32,7 +32,7 @@ const COSTS: (f64, f64, f64) = (0.95, 0.05, 0.1);
 pub(super) const ENTRY: Entry<BuildDrafter> = Entry {
     name: "tree_optimal",
     aliases: &["sequoia"],
-    params: &[NODES, DRAFT_SAMPLING[0], DRAFT_SAMPLING[1], DRAFT_SAMPLING[2], DRAFT_SAMPLING[3]],
+    params: with_draft_sampling!(NODES),
     summary: "a tree, drawn without replacement, of the optimal shape for the measured \
               acceptance and cost of passes",
     paper: "Chen et al. 2024, Sequoia, arXiv 2402.12374",
