@@ -2,7 +2,7 @@
 
     cargo build --release
     python experiments/20-equal-budget/tau.py --work WORK --out OUT
-    python experiments/20-equal-budget/tau.py --work WORK --out OUT --clock real --only 'kl-1/*-1048576'
+    python experiments/20-equal-budget/tau.py --work WORK --out OUT --clock real --only 'kl-1/*-524288'
 
 WORK is the folder of the trainings. Each drafter runs once, and a run that exists in WORK is kept.
 Without --clock real, times are those of a virtual clock, so any machine gives the same numbers.
