@@ -13,6 +13,18 @@ pub(super) struct Grouped {
     pub(super) own: Vec<(usize, f64)>,
 }
 
+impl Grouped {
+    /// The same groups as those of part number `part` of several parts, of which the past decides
+    /// the one that a position belongs to.
+    pub(super) fn in_part(self, part: usize, parts: usize) -> Self {
+        let first = part * self.masses.len();
+        let mut masses = vec![0.0; parts * self.masses.len()];
+        masses[first..first + self.masses.len()].copy_from_slice(&self.masses);
+        let own = self.own.into_iter().map(|(at, share)| (first + at, share)).collect();
+        Self { masses, own }
+    }
+}
+
 /// The tokens before a position.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PastTokens {

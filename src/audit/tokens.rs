@@ -6,6 +6,7 @@ use super::distributions::{PreviousDists, SequenceDists};
 use super::impossible::ImpossibleToken;
 use super::learnt::LearntBet;
 use super::placed::BugAtToken;
+use super::settings::{SettingAtToken, SettingsBet, settings_at};
 use super::unknown::UNKNOWN_BUGS;
 use super::wealth::log_mean_exp;
 use crate::bugs::{PositionMasses, audited};
@@ -13,6 +14,13 @@ use crate::core::chance::{Chance, Purpose, Request, Seeded, Site};
 use crate::core::distribution::{Dist, Token};
 use crate::core::error::Error;
 use crate::core::sampling::ForEachRow;
+
+/// What bets on known distributions need at a token.
+struct SeenAtToken {
+    /// For each bug, if a bet can be placed.
+    bugs: Vec<Option<BugAtToken>>,
+    settings: Vec<SettingAtToken>,
+}
 
 /// An audit of sequences, one after the other: [`Self::begin`], then [`Self::read`] for each part
 /// of the sequence, then [`Self::end`].
@@ -26,6 +34,8 @@ pub struct TokenAudit {
     before: Option<PreviousDists>,
     /// The bets on known bugs.
     pub bets: Vec<Bet>,
+    /// The bet on other settings.
+    pub settings: SettingsBet,
     /// The bets on unknown bugs.
     pub learnt: Vec<LearntBet>,
     /// Numbers of tokens of the sequences that were read.
@@ -51,6 +61,7 @@ impl TokenAudit {
             at: 0,
             before: None,
             bets: audited().map(|bug| Bet::new(bug, ks)).collect(),
+            settings: SettingsBet::new(),
             learnt: UNKNOWN_BUGS.iter().map(LearntBet::new).collect(),
             lengths: Vec::new(),
             tokens: 0,
@@ -58,6 +69,11 @@ impl TokenAudit {
             impossible: Vec::new(),
             best: 0.0,
         }
+    }
+
+    /// Number of bets that the stake is split over.
+    pub fn stakes(&self) -> usize {
+        self.bets.len() + 1 + self.learnt.len()
     }
 
     /// The same audit on an engine's threads; bets are independent of each other.
@@ -107,9 +123,12 @@ impl TokenAudit {
         let drafted = dists.draft.iter().flatten().map(Dist::argmax).collect::<Vec<_>>();
         self.threads.change(&mut self.bets, |bug, bet| {
             for (at, seen) in seen.iter().enumerate() {
-                seen[bug].inspect(|seen| bet.place(begin + at, seen, ended(at)));
+                seen.bugs[bug].inspect(|seen| bet.place(begin + at, seen, ended(at)));
             }
         });
+        for seen in &seen {
+            self.settings.place(&seen.settings);
+        }
         self.threads.change(&mut self.learnt, |_, bet| {
             for (at, &token) in part.iter().enumerate() {
                 bet.place(&dists.position(at, before), token, drafted.get(at).copied());
@@ -129,16 +148,18 @@ impl TokenAudit {
         part: &[Token],
         dists: &SequenceDists,
         before: Option<&PreviousDists>,
-    ) -> Vec<Vec<Option<BugAtToken>>> {
+    ) -> Vec<SeenAtToken> {
         self.threads.map(part.len(), |at| {
             let number = self.tokens + at;
             let mut chance = self.chance.clone();
             chance.begin_round(number as u64);
             let site = Site { purpose: Purpose::Target, node: 0 };
             let drawn = is_kept(number, number + 1).then(|| chance.uniform(site));
-            let position = PositionMasses::of(&dists.position(at, before));
+            let here = dists.position(at, before);
+            let position = PositionMasses::of(&here);
             let bugs = self.bets.iter().map(|bet| bet.bug.distribution_at(&position));
-            bugs.map(|dist| dist.map(|dist| dist.at(part[at], &position, drawn))).collect()
+            let bugs = bugs.map(|dist| dist.map(|dist| dist.at(part[at], &position, drawn)));
+            SeenAtToken { bugs: bugs.collect(), settings: settings_at(&here, part[at]) }
         })
     }
 
@@ -147,7 +168,8 @@ impl TokenAudit {
         self.lengths.push(self.at);
         self.copies.end();
         let learnt = self.learnt.iter().map(|bet| bet.wealth.log());
-        let logs = self.bets.iter().map(|bet| bet.wealth.log()).chain(learnt).collect::<Vec<_>>();
+        let known = self.bets.iter().map(|bet| bet.wealth.log()).chain([self.settings.log()]);
+        let logs = known.chain(learnt).collect::<Vec<_>>();
         self.best = self.best.max(log_mean_exp(&logs));
     }
 }

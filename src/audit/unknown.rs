@@ -26,10 +26,18 @@ pub const UNKNOWN_BUGS: &[UnknownBug] = &[
     UnknownBug {
         name: "by_ratio",
         summary: "an unknown bug whose error depends on q/p",
-        groups: |dists, _, token| {
-            let draft = dists.draft?;
-            // Where q is close to p, rounding differences would change the order of the tokens.
-            Some(ranges(dists.target, |token, p| (1e3 * draft.p(token) / p).round(), token))
+        groups: |dists, _, token| by_ratio(dists, token),
+    },
+    UnknownBug {
+        name: "by_previous_ratio",
+        summary: "an unknown bug whose error depends on q/p at the token before and at the token",
+        groups: |dists, past, token| {
+            let last = *past.tokens.last()?;
+            let before = dists.draft_before?.p(last) / dists.before?.p(last);
+            // Rejection sampling always keeps a token whose q/p is at most 1.
+            let bounds = [0.5, 1.0, 2.0];
+            let part = bounds.iter().filter(|&&bound| before > bound).count();
+            Some(by_ratio(dists, token)?.in_part(part, bounds.len() + 1))
         },
     },
     UnknownBug {
@@ -62,3 +70,10 @@ pub const UNKNOWN_BUGS: &[UnknownBug] = &[
         },
     },
 ];
+
+/// Ranges of q/p.
+fn by_ratio(dists: &PositionDists<'_>, token: Token) -> Option<Grouped> {
+    let draft = dists.draft?;
+    // Where q is close to p, rounding differences would change the order of the tokens.
+    Some(ranges(dists.target, |token, p| (1e3 * draft.p(token) / p).round(), token))
+}

@@ -6,6 +6,7 @@ use super::bet::Bet;
 use super::impossible::ImpossibleToken;
 use super::learnt::LearntBet;
 use super::rates::{log_excess, shown_tie};
+use super::settings::{OTHER_SETTINGS, SettingsBet};
 use super::tokens::TokenAudit;
 use super::wealth::log10;
 
@@ -103,11 +104,12 @@ impl AuditVerdict {
         let beyond = |audit| impossible(audit, limits.tie).next().is_some();
         let refuted = most >= needed || (beyond(own) && !plain.is_some_and(beyond));
         let tie = plain.map_or(limits.tie, |plain| shown_tie(plain, limits.tie));
-        let each = ((own.bets.len() + own.learnt.len()) as f64).ln();
+        let each = (own.stakes() as f64).ln();
         let known = own.bets.iter().filter(|bet| bet.tokens > 0);
         let known = known.map(|bet| bug(bet, level, needed + each));
         let learnt = own.learnt.iter().filter(|bet| bet.tokens > 0).map(unknown_bug);
-        let mut bets = known.chain(learnt).collect::<Vec<_>>();
+        let settings = [&own.settings].into_iter().filter(|bet| bet.tokens > 0).map(settings);
+        let mut bets = known.chain(settings).chain(learnt).collect::<Vec<_>>();
         bets.sort_by(|a, b| b.log10_e.total_cmp(&a.log10_e));
         let alike = if refuted { alike(&bets, needed) } else { Vec::new() };
         let missing = own.bets.iter().filter(|bet| bet.tokens == 0).map(|bet| bet.bug.name);
@@ -131,6 +133,23 @@ impl AuditVerdict {
             bets,
             not_placed: missing.chain(unlearnt).collect(),
         }
+    }
+}
+
+/// Of a grid, no single share can be excluded.
+fn settings(bet: &SettingsBet) -> AuditedBug {
+    let (summary, strength, tv) = bet.likeliest();
+    AuditedBug {
+        bug: OTHER_SETTINGS,
+        summary,
+        seen: "-",
+        tokens: bet.tokens,
+        log10_e: log10(bet.best()),
+        log: bet.log(),
+        strength,
+        tv,
+        tv_bound: None,
+        tv_detectable: None,
     }
 }
 

@@ -13,7 +13,9 @@ use super::options::{ModelArgs, count, named};
 use super::sampling::SamplingArgs;
 use crate::bugs::{Bug, wrong_method};
 use crate::io::terminal;
-use crate::serve::{LogprobsMode, MUTANT_HEADER, ServeLimits, ServeSettings, ServedPair, serve};
+use crate::serve::{
+    LogprobsMode, MUTANT_HEADER, MetricNames, ServeLimits, ServeSettings, ServedPair, serve,
+};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -70,6 +72,10 @@ struct ServerArgs {
     #[arg(long, value_name = "WHICH", default_value = LogprobsMode::Raw.name(),
         value_parser = named(LogprobsMode::ALL, LogprobsMode::name))]
     logprobs_mode: LogprobsMode,
+    /// Whose names the metrics of /metrics have: specdec's own, or vLLM's where it has the metric
+    #[arg(long, value_name = "NAME", default_value = MetricNames::Own.name(),
+        value_parser = named(MetricNames::ALL, MetricNames::name))]
+    compat: MetricNames,
     /// Texts that share rounds
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = count)]
     slots: usize,
@@ -172,6 +178,7 @@ pub(super) fn run(args: &ServeArgs) -> Result<()> {
         allowed_hosts: args.server.allow_host.clone(),
         mutant: wrong.map(|(bug, _)| bug.name),
         logprobs: args.server.logprobs_mode,
+        metrics: args.server.compat,
         limits: args.server.limits(pair.target.model.info().vocab),
     };
     let model = settings.model.clone();

@@ -23,8 +23,10 @@ use crate::method::decode::CertificateVerdict;
 use crate::method::decode::class_of;
 use crate::model::zoo::TOYS;
 
-/// Generations per goodness-of-fit test in the quick form.
+/// Generations per goodness-of-fit test, and of one for each method in the full form. Its cross product
+/// has thousands of them.
 const RUNS: u32 = 10_000;
+const FULL_RUNS: u32 = 50_000;
 
 /// What to certify.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +59,7 @@ pub fn certify(
     progress: &mut dyn FnMut(CertifyProgress),
 ) -> Result<Certificate, UnknownName> {
     let methods = Combination::matching(&options.methods)?;
-    let runs = if options.full { 5 * RUNS } else { RUNS };
+    let runs = if options.full { FULL_RUNS } else { RUNS };
     // The slowest parts come first, so that the threads finish at about the same time.
     let mut parts = Vec::new();
     #[cfg(feature = "engine")]
@@ -65,7 +67,7 @@ pub fn certify(
         parts.push(part(move || cell.run(), |certificate| &mut certificate.fits));
     }
     for cell in cells(&methods, options.full) {
-        let run = move || finish(&cell, walk_cell(&cell, runs));
+        let run = move || finish(&cell, walk_cell(&cell, RUNS));
         parts.push(part(run, |certificate| &mut certificate.cells));
     }
     // The generator does not depend on the length policy: one policy is enough.

@@ -43,7 +43,7 @@ impl<'p> ServingEngine<'p> {
             spellings: TokenSpellings::new(&*target.codec, target.model.info().vocab)?,
             info: ModelInfo { name: settings.model.clone(), ..target.model.info().clone() },
             text_files: Texts::new(&*target.codec, read_text),
-            meters: Meters::new(&settings.limits),
+            meters: Meters::new(&settings),
             served,
             settings,
         };

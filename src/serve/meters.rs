@@ -11,9 +11,15 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::ServeLimits;
+use super::latencies::Latencies;
 use super::pulse::Pulse;
+use super::response::finish_reason;
 use super::speculation::Speculation;
+use super::{MetricNames, ServeSettings};
+use crate::method::decode::StopReason;
+
+/// What all names begin with, or those that vLLM does not have.
+const OWN: &str = "specdec_";
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Meters {
@@ -22,6 +28,8 @@ pub(super) struct Meters {
     prompt_tokens: Counter,
     generation_tokens: Counter,
     completions: Counter,
+    ends: Family<EndLabel, Counter>,
+    pub(super) latencies: Latencies,
     running: Gauge,
     waiting: Gauge,
     drafts: Counter,
@@ -40,6 +48,11 @@ struct StatusLabel {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct EndLabel {
+    finished_reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PositionLabel {
     position: u32,
 }
@@ -50,43 +63,65 @@ struct SharedLabel {
 }
 
 impl Meters {
-    pub(super) fn new(limits: &ServeLimits) -> Self {
-        let (mut registry, meters) = (Registry::with_prefix("specdec"), Self::default());
-        let slots = Gauge::<i64>::default();
-        slots.set(i64::try_from(limits.slots).unwrap_or(i64::MAX));
-        registry.register("slots", "Completions that share rounds at most", slots);
-        registry.register("requests", "Responses by status", meters.requests.clone());
-        registry.register(
-            "spec_decode_num_accepted_tokens_per_pos",
-            "Accepted drafted tokens by their position in the draft",
-            meters.accepted_per_pos.clone(),
-        );
-        let rounds = "Rounds by the number of completions that shared them";
-        registry.register("rounds", rounds, meters.rounds.clone());
-        let seconds = "Time of rounds by the number of completions that shared them";
-        registry.register("round_seconds", seconds, meters.round_seconds.clone());
-        for (name, help, counter) in [
-            ("prompt_tokens", "Tokens of prompts", &meters.prompt_tokens),
-            ("generation_tokens", "Generated tokens", &meters.generation_tokens),
-            ("texts", "Completions that have ended", &meters.completions),
-            ("spec_decode_num_drafts", "Rounds with a draft", &meters.drafts),
-            ("spec_decode_num_draft_tokens", "Drafted tokens", &meters.draft_tokens),
-            ("spec_decode_num_accepted_tokens", "Accepted drafted tokens", &meters.accepted),
-            (
-                "draft_context_full",
-                "Rounds without a draft because the context of the draft model was full",
-                &meters.without_room,
+    pub(super) fn new(settings: &ServeSettings) -> Self {
+        let meters = Self::default();
+        let (shared, labels) = match settings.metrics {
+            MetricNames::Own => (OWN, Vec::new()),
+            MetricNames::Vllm => (
+                "vllm:",
+                vec![
+                    ("model_name".into(), settings.model.clone().into()),
+                    ("engine".into(), "0".into()),
+                ],
             ),
-        ] {
-            registry.register(name, help, counter.clone());
-        }
-        for (name, help, gauge) in [
-            ("num_requests_running", "Completions that are being generated", &meters.running),
-            ("num_requests_waiting", "Completions that wait", &meters.waiting),
-        ] {
-            registry.register(name, help, gauge.clone());
-        }
+        };
+        let mut registry = Registry::with_labels(labels.into_iter());
+        meters.register_shared(&mut registry, shared);
+        meters.register_own(&mut registry, settings.limits.slots);
         Self { registry: Arc::new(registry), ..meters }
+    }
+
+    /// What vLLM has, too, under the same names after the prefix.
+    fn register_shared(&self, registry: &mut Registry, prefix: &str) {
+        let name = |name: &str| format!("{prefix}{name}");
+        for (metric, help, counter) in [
+            ("prompt_tokens", "Tokens of prompts", &self.prompt_tokens),
+            ("generation_tokens", "Generated tokens", &self.generation_tokens),
+            ("spec_decode_num_drafts", "Rounds with a draft", &self.drafts),
+            ("spec_decode_num_draft_tokens", "Drafted tokens", &self.draft_tokens),
+            ("spec_decode_num_accepted_tokens", "Accepted drafted tokens", &self.accepted),
+        ] {
+            registry.register(name(metric), help, counter.clone());
+        }
+        for (metric, help, gauge) in [
+            ("num_requests_running", "Completions that are being generated", &self.running),
+            ("num_requests_waiting", "Completions that wait", &self.waiting),
+        ] {
+            registry.register(name(metric), help, gauge.clone());
+        }
+        for (metric, help, histogram) in self.latencies.named() {
+            registry.register(name(metric), help, histogram.clone());
+        }
+        let per_pos = "Accepted drafted tokens by their position in the draft";
+        let metric = name("spec_decode_num_accepted_tokens_per_pos");
+        registry.register(metric, per_pos, self.accepted_per_pos.clone());
+        let success = "Completions that have ended, by the reason";
+        registry.register(name("request_success"), success, self.ends.clone());
+    }
+
+    fn register_own(&self, registry: &mut Registry, most: usize) {
+        let name = |name: &str| format!("{OWN}{name}");
+        let slots = Gauge::<i64>::default();
+        slots.set(i64::try_from(most).unwrap_or(i64::MAX));
+        registry.register(name("slots"), "Completions that share rounds at most", slots);
+        registry.register(name("requests"), "Responses by status", self.requests.clone());
+        let rounds = "Rounds by the number of completions that shared them";
+        registry.register(name("rounds"), rounds, self.rounds.clone());
+        let seconds = "Time of rounds by the number of completions that shared them";
+        registry.register(name("round_seconds"), seconds, self.round_seconds.clone());
+        registry.register(name("texts"), "Completions that have ended", self.completions.clone());
+        let full = "Rounds without a draft because the context of the draft model was full";
+        registry.register(name("draft_context_full"), full, self.without_room.clone());
     }
 
     /// A response has begun.
@@ -99,9 +134,16 @@ impl Meters {
         self.prompt_tokens.inc_by(prompt as u64);
     }
 
-    /// A completion has ended.
-    pub(super) fn ended(&self, tokens: usize, speculation: &Speculation) {
+    /// A completion has ended; without a reason it failed, or its client has gone.
+    pub(super) fn ended(
+        &self,
+        tokens: usize,
+        reason: Option<StopReason>,
+        speculation: &Speculation,
+    ) {
         self.completions.inc();
+        let finished_reason = reason.map_or("abort", finish_reason);
+        self.ends.get_or_create(&EndLabel { finished_reason }).inc();
         self.generation_tokens.inc_by(tokens as u64);
         let (drafts, drafted, accepted) = speculation.counts();
         self.drafts.inc_by(drafts as u64);

@@ -15,6 +15,7 @@ mod controls;
 mod engine;
 mod fields;
 mod job;
+mod latencies;
 mod logprobs;
 mod meters;
 mod prompts;
@@ -75,6 +76,28 @@ impl LogprobsMode {
     }
 }
 
+/// What the metrics of `/metrics` are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricNames {
+    /// `specdec_` and a name.
+    Own,
+    /// As in vLLM, for those that vLLM has, with its labels.
+    Vllm,
+}
+
+impl MetricNames {
+    /// All.
+    pub const ALL: [Self; 2] = [Self::Own, Self::Vllm];
+
+    /// The name used on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Own => "specdec",
+            Self::Vllm => "vllm",
+        }
+    }
+}
+
 /// How a server is set up.
 #[derive(Debug, Clone)]
 pub struct ServeSettings {
@@ -91,6 +114,8 @@ pub struct ServeSettings {
     pub mutant: Option<&'static str>,
     /// Which log-probabilities it reports.
     pub logprobs: LogprobsMode,
+    /// What its metrics are called.
+    pub metrics: MetricNames,
     /// What it allows.
     pub limits: ServeLimits,
 }

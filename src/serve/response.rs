@@ -290,7 +290,7 @@ fn with_bytes(named: &NamedLogprob) -> Value {
     json!({"token": named.name, "logprob": named.logprob, "bytes": named.bytes})
 }
 
-fn finish_reason(reason: StopReason) -> &'static str {
+pub(super) fn finish_reason(reason: StopReason) -> &'static str {
     match reason {
         StopReason::Eos | StopReason::StopToken | StopReason::StopString | StopReason::User => {
             "stop"

@@ -233,9 +233,9 @@ mod tests {
     use tokio::runtime::{Builder, Runtime};
     use tokio::sync::mpsc::{Receiver, channel};
 
-    use super::super::LogprobsMode;
     use super::super::job::{CompletionEnd, CompletionPart, NamedLogprob, PrefilledPrompt};
     use super::super::speculation::Speculation;
+    use super::super::{LogprobsMode, MetricNames};
     use super::*;
     use crate::method::decode::StopReason;
     use crate::model::{LanguageModel, Letters, zoo};
@@ -248,6 +248,7 @@ mod tests {
             allowed_hosts: Vec::new(),
             mutant: None,
             logprobs: LogprobsMode::Raw,
+            metrics: MetricNames::Own,
             limits: ServeLimits {
                 slots: 1,
                 queue: 1,
@@ -266,7 +267,7 @@ mod tests {
         let (settings, runtime) = (settings(), Builder::new_multi_thread().enable_all().build());
         let runtime = runtime.unwrap();
         let limits = ConnectionLimits::of(&settings.limits);
-        let (meters, toy) = (Meters::new(&settings.limits), zoo::toy("thirds").unwrap());
+        let (meters, toy) = (Meters::new(&settings), zoo::toy("thirds").unwrap());
         let target = toy.target("model").unwrap().info().clone();
         let prompts = PromptReader::new(Arc::new(Letters { vocab: 1 }), target);
         let server = ServerState::new(jobs, settings, meters, prompts);

@@ -9,6 +9,7 @@ use super::job::{
     CompletionEnd, CompletionJob, CompletionOptions, CompletionPart, PartialCompletion,
     PrefilledPrompt, TokenLogprobs,
 };
+use super::latencies::{CompletionTimes, arrival};
 use super::logprobs::{LogprobRow, TokenSpellings};
 use super::meters::Meters;
 use super::speculation::Speculation;
@@ -19,7 +20,8 @@ use crate::core::error::Error;
 use crate::core::round::RoundEvent;
 use crate::core::tree::Row;
 use crate::method::decode::{
-    Generation, Observer, Sequence, StopRules, Totals, check_prompt, one_round_together, prefill,
+    Generation, Observer, Sequence, StopReason, StopRules, Totals, check_prompt,
+    one_round_together, prefill,
 };
 use crate::model::ModelInfo;
 use crate::tapes::tape::prompt_rows;
@@ -32,6 +34,7 @@ pub(super) struct RunningCompletion<'m> {
     chance: Seeded,
     totals: Totals,
     observer: RoundObserver<'m>,
+    times: CompletionTimes,
     meters: &'m Meters,
 }
 
@@ -66,6 +69,8 @@ impl<'m> RunningCompletion<'m> {
         if Instant::now() >= job.deadline {
             return Err(ApiError::late());
         }
+        let arrived = arrival(job.deadline, engine.settings.limits.time);
+        let times = CompletionTimes::begin(arrived, &engine.meters.latencies);
         let tokens = job.prompt.tokens.clone();
         check_prompt(&engine.info, &tokens)?;
         let CompletionOptions { ref sampling, seed, .. } = job.options;
@@ -98,6 +103,7 @@ impl<'m> RunningCompletion<'m> {
                 part: CompletionPart::default(),
                 speculation: Speculation::new(engine.served.spec.num_speculative_tokens),
             },
+            times,
             meters: &engine.meters,
             job,
         })
@@ -132,9 +138,10 @@ impl<'m> RunningCompletion<'m> {
             Err(error) => self.close(Err(error.into())),
             Ok(()) => {
                 let part = std::mem::take(&mut self.observer.part);
+                self.times.round(part.tokens.len(), &self.meters.latencies);
                 let connected = self.send_part(part);
                 if !connected {
-                    self.count();
+                    self.count(None);
                 }
                 connected
             }
@@ -144,14 +151,15 @@ impl<'m> RunningCompletion<'m> {
     /// Ends the completion; false, since it does not continue.
     fn close(&mut self, end: Result<CompletionEnd, ApiError>) -> bool {
         // A client that has its completion finds it in the meters.
-        self.count();
+        self.count(end.as_ref().ok().map(|end| end.reason));
         self.send(end.map(|end| PartialCompletion { end: Some(end), ..Default::default() }));
         false
     }
 
-    fn count(&self) {
+    fn count(&self, reason: Option<StopReason>) {
         let tokens = self.generation.new_tokens().len();
-        self.meters.ended(tokens, &self.observer.speculation);
+        self.meters.ended(tokens, reason, &self.observer.speculation);
+        self.times.end(&self.meters.latencies);
         self.meters.without_room(self.totals.draft_context_full);
     }
 

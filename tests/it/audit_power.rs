@@ -128,7 +128,7 @@ fn known_wrong_methods_are_refuted_soon() {
         let nucleus = bug.name == "raw_q_verified";
         let drafting = SamplingParams { top_p: if nucleus { 0.7 } else { 1.0 }, ..sampling };
         // KL is infinite if tokens occur that p does not have: then one sequence is enough.
-        let bets = (audited().count() + UNKNOWN_BUGS.len()) as f64;
+        let bets = (audited().count() + 1 + UNKNOWN_BUGS.len()) as f64;
         let most = (3.0 * (1e3 * bets).ln() / kl).max(1.0);
         let decoder = &decoder;
         let audits = |factor: f64| {

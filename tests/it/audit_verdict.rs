@@ -3,8 +3,8 @@
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use specdec::audit::{
-    AuditLimits, AuditReader, AuditVerdict, AuditedDraft, AuditedSequence, SequenceDists,
-    TokenAudit,
+    AuditLimits, AuditReader, AuditVerdict, AuditedDraft, AuditedSequence, OTHER_SETTINGS,
+    SequenceDists, TokenAudit,
 };
 use specdec::core::distribution::Dist;
 use specdec::core::sampling::SamplingParams;
@@ -204,7 +204,9 @@ fn a_name_needs_evidence_against_all_others() {
     let names = |audit: &TokenAudit| {
         let known = audit.bets.iter().map(|bet| (bet.bug.name, bet.tokens, bet.wealth.log()));
         let learnt = audit.learnt.iter().map(|bet| (bet.bug.name, bet.tokens, bet.wealth.log()));
-        let mut logs = known.chain(learnt).filter(|bet| bet.1 > 0).collect::<Vec<_>>();
+        let settings = [(OTHER_SETTINGS, audit.settings.tokens, audit.settings.log())];
+        let mut logs =
+            known.chain(settings).chain(learnt).filter(|bet| bet.1 > 0).collect::<Vec<_>>();
         logs.sort_by(|a, b| b.2.total_cmp(&a.2));
         let least = logs[0].2 + LIMITS.level.ln();
         let names = logs.iter().filter(|bet| bet.2 > least).map(|bet| bet.0).collect::<Vec<_>>();
@@ -215,7 +217,9 @@ fn a_name_needs_evidence_against_all_others() {
     };
     let two = names(&colder(&[[0.8, 0.2, 0.0, 0.0]], 100));
     assert!(["argmax", "colder"].iter().all(|name| two.contains(name)), "{two:?}");
-    assert_eq!(names(&colder(&[P, Q, [0.7, 0.1, 0.1, 0.1]], 200)), ["colder"]);
+    // The grid of other settings has 0.9 and 0.7 times the temperature, a mixture of which is close.
+    let names = names(&colder(&[P, Q, [0.7, 0.1, 0.1, 0.1]], 200));
+    assert_eq!(names, ["colder", OTHER_SETTINGS]);
 }
 
 /// Catches: the bound on a bug holds at another level than the stated one; the detectable share is
@@ -230,7 +234,7 @@ fn the_bound_holds_at_the_stated_level() {
         let found = AuditVerdict::of(&audit, None, AuditLimits { level, tie: 0.0 });
         let own = found.bets.iter().find(|one| one.bug == "lenient").unwrap();
         assert_eq!(own.tv_bound, bet.wealth.bound(level).map(|share| share * own.tv));
-        let log = (1.0 / level).ln() + ((audit.bets.len() + audit.learnt.len()) as f64).ln();
+        let log = (1.0 / level).ln() + (audit.stakes() as f64).ln();
         assert_eq!(own.tv_detectable, bet.detectable(log).map(|share| share * own.tv));
         own.tv_bound.unwrap()
     });

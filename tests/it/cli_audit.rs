@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use specdec::audit::UNKNOWN_BUGS;
+use specdec::audit::{OTHER_SETTINGS, UNKNOWN_BUGS};
 use specdec::bugs;
 
 use crate::cli_support::{refuses, specdec, stdout, text};
@@ -44,7 +44,7 @@ fn recorded_completions_are_not_refuted() {
             assert_eq!((&verdict["bug"], &verdict["impossible"]), (&Value::Null, &0.into()));
             let placed = verdict["bets"].as_array().unwrap().len();
             let not_placed = verdict["not_placed"].as_array().unwrap().len();
-            assert_eq!(placed + not_placed, bugs::audited().count() + UNKNOWN_BUGS.len());
+            assert_eq!(placed + not_placed, bugs::audited().count() + 1 + UNKNOWN_BUGS.len());
             assert_eq!(placed > 10, !draft.is_empty(), "{verdict}");
         }
     }
@@ -134,6 +134,7 @@ fn every_place_has_the_names_of_the_table() {
     let mut bets = bets.map(|name| name.as_str().unwrap()).collect::<Vec<_>>();
     let mut known = names(&mut bugs::audited());
     known.extend(UNKNOWN_BUGS.iter().map(|bug| bug.name.to_owned()));
+    known.push(OTHER_SETTINGS.to_owned());
     known.sort_unstable();
     bets.sort_unstable();
     assert_eq!(bets, known);
@@ -171,8 +172,9 @@ fn an_audit_is_documented_and_bad_input_is_refused() {
     let tape = own.scored();
     let doc = include_str!("../../docs/audit.md");
     let counts = format!(
-        "split over {} bets, on {} known bugs and {} kinds of unknown ones",
-        bugs::audited().count() + UNKNOWN_BUGS.len(),
+        "split over {} bets, on {} known bugs, on other sampling settings and on {} kinds of unknown \
+         bugs",
+        bugs::audited().count() + 1 + UNKNOWN_BUGS.len(),
         bugs::audited().count(),
         UNKNOWN_BUGS.len()
     );

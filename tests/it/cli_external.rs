@@ -1,5 +1,7 @@
 //! `specdec certify --external`, with verifiers in Python.
 
+mod rows;
+
 use std::fs;
 use std::process::Command;
 

@@ -1,5 +1,7 @@
 //! External verifiers: correct ones are certified, wrong ones refuted and named.
 
+mod rows;
+
 use specdec::Error;
 use specdec::bugs::wrong_verifiers;
 use specdec::method::verify::{Lenient, Rejection, TokenMatch, Traversal};

@@ -1,6 +1,7 @@
 //! How a server responds.
 
 mod controls;
+mod latencies;
 
 #[cfg(unix)]
 use std::io::{Read, Write};

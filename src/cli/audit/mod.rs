@@ -127,8 +127,13 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     let scorer = args.scorer()?;
     #[cfg(feature = "serve")]
     args.server.gather(&scorer, args.sampling.target()?, (&args.file, args.plain.as_deref()))?;
-    let own = read_external_sequences(&args.file)?;
-    let plain = args.plain.as_deref().map(read_external_sequences).transpose()?;
+    let read = |file: &Path| {
+        let mut found = read_external_sequences(file)?;
+        scorer.compile_grammars(&mut found.tape).with_context(|| file.display().to_string())?;
+        Ok::<_, anyhow::Error>(found)
+    };
+    let own = read(&args.file)?;
+    let plain = args.plain.as_deref().map(read).transpose()?;
     let reported = ReportedRounds::of(&own, args.only_k())?;
     if args.reported_rounds && reported.shape.is_none() {
         bail!("--reported-rounds: {} does not show where rounds ended", args.file.display());

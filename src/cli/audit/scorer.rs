@@ -7,8 +7,11 @@ use anyhow::{Context, bail};
 use crate::checkpoint::pair::Pair;
 use crate::cli::models::open_pair;
 use crate::cli::options::ModelArgs;
+use crate::core::error::Error;
 use crate::core::sampling::SamplingParams;
 use crate::model::LanguageModel;
+use crate::tapes::recording::compile_grammars;
+use crate::tapes::tape::Tape;
 
 #[cfg(feature = "serve")]
 use crate::cli::models::open_draft;
@@ -64,6 +67,15 @@ impl Scorer {
             Self::Models(pair) => (&*pair.target.model, pair.draft_model()),
             #[cfg(feature = "serve")]
             Self::Server { target, draft } => (&**target, draft.as_deref()),
+        }
+    }
+
+    /// Makes the rules of the grammars that completions followed. A server has no tokenizer for it.
+    pub(super) fn compile_grammars(&self, tape: &mut Tape) -> Result<(), Error> {
+        match self {
+            Self::Models(pair) => compile_grammars(tape, &pair.target),
+            #[cfg(feature = "serve")]
+            Self::Server { .. } => Ok(()),
         }
     }
 

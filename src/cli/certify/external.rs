@@ -1,6 +1,6 @@
 //! `specdec certify --external`: certifies a verifier in another program.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::process::ProcessVerifier;
 use super::program::Program;
-use crate::cli::options::count;
+use super::rows::{RowsSource, rows};
+use crate::cli::options::{ModelArgs, count};
 use crate::cli::output;
 use crate::io::output::write_whole;
 use crate::proof::external::{
-    ExternalCertificate, ExternalOptions, ExternalPrecision, certify_external,
+    ExternalCertificate, ExternalOptions, ExternalPrecision, certify_external, certify_rows,
 };
 use crate::proof::{RoundOfDrafts, SchedulerReport, SchedulerVerdict, certify_scheduler};
 use crate::run::experiment::Provenance;
@@ -27,9 +28,15 @@ pub(super) struct ExternalArgs {
     /// The command is split into words as by a shell. A program that decides only by {"choose":
     /// weights} is enumerated; one that requests {"uniform": n} is sampled.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = [
-        "method", "full", "target", "draft", "tokens", "prompts",
+        "method", "full", "tokens", "prompts",
     ])]
     pub(super) external: Option<String>,
+    /// Take p and q from models at the completions of this tape, instead of from tables
+    ///
+    /// --target and --draft name the models; the tape has the sampling settings. The vocabulary of a
+    /// case is that of the most likely tokens, with one more for all others.
+    #[arg(long, value_name = "TAPE", requires = "external")]
+    rows: Option<PathBuf>,
     /// Number of tokens of the vocabulary; with the default V and K, a few cases have others
     #[arg(long, value_name = "V", default_value_t = 4, value_parser = count, requires = "external")]
     vocab: usize,
@@ -82,6 +89,8 @@ struct ExternalFile<'c> {
     #[serde(flatten)]
     provenance: Provenance,
     command: &'c str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<RowsSource>,
     #[serde(flatten)]
     certificate: &'c ExternalCertificate,
 }
@@ -89,10 +98,14 @@ struct ExternalFile<'c> {
 /// Certifies the verifier and prints the table and the verdict.
 pub(super) fn run(
     command: &str,
-    args: &ExternalArgs,
+    (args, models): (&ExternalArgs, &ModelArgs),
     provenance: Provenance,
     json: Option<&Path>,
 ) -> Result<()> {
+    if args.rows.is_none() && (models.target.is_some() || models.draft.is_some()) {
+        bail!("--target and --draft name the models of --rows TAPE: give a tape, too");
+    }
+    let source = args.rows.as_deref().map(|tape| rows(tape, models)).transpose()?;
     let options = ExternalOptions {
         vocab: args.vocab,
         k: args.num_speculative_tokens,
@@ -103,11 +116,14 @@ pub(super) fn run(
     };
     let limit = Duration::from_secs_f64(args.time_limit);
     let mut process = ProcessVerifier(Program::start(("--external", command), limit)?);
-    let certificate = certify_external(&mut process, &options)?;
+    let (certificate, rows) = match source {
+        Some((rows, source)) => (certify_rows(&mut process, &options, &rows)?, Some(source)),
+        None => (certify_external(&mut process, &options)?, None),
+    };
     drop(process);
     let shown = output::write(&certificate.table());
     if let Some(path) = json {
-        let file = ExternalFile { provenance, command, certificate: &certificate };
+        let file = ExternalFile { provenance, command, rows, certificate: &certificate };
         let text = serde_json::to_string(&file).context("cannot write JSON")?;
         write_whole(path, format!("{text}\n").as_bytes())?;
     }

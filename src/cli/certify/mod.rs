@@ -3,6 +3,7 @@
 mod external;
 mod process;
 mod program;
+mod rows;
 
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,7 @@ Examples:
   specdec certify --target models/big --draft models/small --prompts my-prompts.jsonl
   specdec certify --target big.gguf --draft small.gguf --method block+model --tokens 20000
   specdec certify --external \"python verifier.py\"
+  specdec certify --external \"python verifier.py\" --rows 01.tape.jsonl
   specdec certify --scheduler \"python scheduler.py\"
 
 Every supported method is enumerated on toy models with every outcome of every draw: the joint
@@ -87,7 +89,12 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     // Recorded before the run, because the sources may change during it.
     let provenance = Provenance::now();
     if let Some(command) = &args.external.external {
-        return external::run(command, &args.external, provenance, args.json.as_deref());
+        return external::run(
+            command,
+            (&args.external, &args.models),
+            provenance,
+            args.json.as_deref(),
+        );
     }
     if let Some(command) = &args.external.scheduler {
         return external::run_scheduler(command, &args.external, provenance, args.json.as_deref());

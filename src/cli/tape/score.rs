@@ -76,12 +76,16 @@ pub(super) fn run(args: &ScoreArgs) -> Result<()> {
     if both || head {
         let (pair, (_, name)) = open_pair(&args.models, false, with_model)?;
         let target = &pair.target;
+        file.compile_grammars(target)?;
         let texts = Texts::new(&*target.codec, read_text);
         let (draft, target) = (pair.draft_model(), Some(&*target.model));
         let tools = Tools { draft, target, texts: Some(&texts) };
         args.score(&mut file, tools, name.as_deref())?;
     } else {
         let draft = with_model.then(|| open_draft(&args.models)).transpose()?;
+        if let Some((draft, _)) = &draft {
+            file.compile_grammars(draft)?;
+        }
         let (draft, name) =
             draft.as_ref().map(|(draft, name)| (&*draft.model, name.as_str())).unzip();
         args.score(&mut file, Tools { draft, ..Tools::default() }, name)?;

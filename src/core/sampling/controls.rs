@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::grammar::Grammar;
+use super::grammar::{Grammar, GrammarKind};
 use super::{History, Logits};
 use crate::core::distribution::{DistError, Token};
 use crate::core::params::BadParam;
@@ -89,6 +89,22 @@ impl Controls {
                 _ => None,
             }
         }))
+    }
+
+    /// The same controls with the rules of their grammar, if they have one without rules; `compile`
+    /// makes the grammar from its kind and text.
+    ///
+    /// # Errors
+    /// Those of `compile`.
+    pub fn compiled<E>(
+        &self,
+        compile: impl FnOnce(GrammarKind, &str) -> Result<Grammar, E>,
+    ) -> Result<Self, E> {
+        let Some(set) = self.set() else { return Ok(Self::NONE) };
+        let grammar = set.grammar.as_ref().filter(|grammar| !grammar.is_compiled());
+        let Some(grammar) = grammar else { return Ok(self.clone()) };
+        let grammar = Some(grammar.compiled(compile)?);
+        Ok(ControlSet { grammar, ..set.clone() }.into())
     }
 
     /// Checks that a grammar has rules for the tokens of a model.

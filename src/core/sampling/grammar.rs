@@ -54,6 +54,14 @@ impl Grammar {
         Self { kind, text, rules: Some(rules) }
     }
 
+    /// The same grammar, made again by `compile`.
+    pub(super) fn compiled<E>(
+        &self,
+        compile: impl FnOnce(GrammarKind, &str) -> Result<Self, E>,
+    ) -> Result<Self, E> {
+        compile(self.kind, &self.text)
+    }
+
     /// Whether it has the rules for the tokens of a model.
     pub(super) fn is_compiled(&self) -> bool {
         self.rules.is_some()

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use crate::core::distribution::Token;
 use crate::core::error::Error;
-use crate::core::sampling::{Grammar, GrammarKind, TokenRules, TokenSet};
+use crate::core::sampling::{Grammar, GrammarKind, SamplingParams, TokenRules, TokenSet};
 use crate::model::{Codec, ModelInfo, Spelling};
 
 /// Masks that a grammar keeps: those of two drafts and the rows around them.
@@ -63,6 +63,24 @@ impl GrammarCompiler {
         let end = model.vocab as Token;
         let rules = CompiledRules { state: Mutex::new(state), ends, end };
         Ok(Grammar::new(kind, text.to_owned(), Arc::new(rules)))
+    }
+}
+
+impl GrammarCompiler {
+    /// Settings that were read from a file, with the rules of their grammar for the tokens of a
+    /// model.
+    ///
+    /// # Errors
+    /// As [`Self::compile`].
+    pub fn compile_in(
+        &self,
+        sampling: &mut SamplingParams,
+        codec: &dyn Codec,
+        model: &ModelInfo,
+    ) -> Result<(), Error> {
+        let compile = |kind: GrammarKind, text: &str| self.compile((kind, text), codec, model);
+        sampling.controls = sampling.controls.compiled(compile)?;
+        Ok(())
     }
 }
 

@@ -1,9 +1,11 @@
 //! Certifies an external verifier.
 
 use super::case_list::{round_cases, sampled_cases};
+use super::cases::RoundCase;
 use super::certificate::{ExternalCase, ExternalCertificate, ExternalVerdict};
 use super::naming::name_bug;
 use super::options::ExternalOptions;
+use super::real_rows::RealRows;
 use super::round::ExternalVerifier;
 use super::round_distribution::{acceptance, completed};
 use super::sample::sample_cases;
@@ -21,6 +23,30 @@ pub fn certify_external(
 ) -> Result<ExternalCertificate, Error> {
     let options = options.checked()?;
     let cases = round_cases(options.vocab, options.k, options.seed);
+    Ok(certify_cases(verifier, options, cases))
+}
+
+/// The same on cases whose rows are those of models.
+///
+/// # Errors
+/// If the options are out of range, or there is no row.
+pub fn certify_rows(
+    verifier: &mut dyn ExternalVerifier,
+    options: &ExternalOptions,
+    rows: &RealRows,
+) -> Result<ExternalCertificate, Error> {
+    let options = options.checked()?;
+    if rows.is_empty() {
+        return Err(Error::setting("there is no position with rows of models"));
+    }
+    Ok(certify_cases(verifier, options, rows.cases(options.vocab, options.k)))
+}
+
+fn certify_cases(
+    verifier: &mut dyn ExternalVerifier,
+    options: &ExternalOptions,
+    cases: Vec<RoundCase>,
+) -> ExternalCertificate {
     let begun = ExternalCertificate {
         vocab: options.vocab,
         k: options.k,
@@ -39,11 +65,11 @@ pub fn certify_external(
                 let (mut certificate, cases) = (begun, sampled_cases(cases));
                 let sampled = sample_cases(verifier, &cases, options, &mut certificate);
                 certificate.fault = sampled.err();
-                return Ok(certificate);
+                return certificate;
             }
             CaseWalk::Fault(why) => {
                 certificate.fault = Some(why);
-                return Ok(certificate);
+                return certificate;
             }
         }
     }
@@ -53,9 +79,9 @@ pub fn certify_external(
     };
     if certificate.cases.iter().all(within) {
         certificate.verdict = ExternalVerdict::Exact;
-        return Ok(certificate);
+        return certificate;
     }
     certificate.refute(&cases, &dists);
     certificate.name(name_bug(&cases, &dists, certificate.bar));
-    Ok(certificate)
+    certificate
 }

@@ -36,6 +36,7 @@ mod options;
 mod own;
 mod pearson;
 mod printed_certificate;
+mod real_rows;
 mod round;
 mod round_distribution;
 mod sample;
@@ -45,7 +46,8 @@ pub use certificate::{
     ExternalBug, ExternalCase, ExternalCertificate, ExternalSampling, ExternalVerdict,
     ExternalWitness,
 };
-pub use certify::certify_external;
+pub use certify::{certify_external, certify_rows};
 pub use options::{ExternalOptions, ExternalPrecision};
 pub use own::OwnVerifier;
+pub use real_rows::RealRows;
 pub use round::{ExternalChance, ExternalRound, ExternalVerifier};

@@ -18,9 +18,12 @@ pub use scored_tape::write_scored;
 pub use sequences::{ExternalSequences, SequenceLine, SequenceReport, read_external_sequences};
 pub use tape_file::{TapeFile, read_tape_file};
 
+use crate::core::error::Error;
 use crate::core::sampling::SamplingParams;
+use crate::method::controls::GrammarCompiler;
+use crate::model::Loaded;
 use crate::run::experiment::Build;
-use crate::tapes::tape::{TAPE_FORMAT, TapeHeader, TapeModel};
+use crate::tapes::tape::{TAPE_FORMAT, Tape, TapeHeader, TapeModel};
 
 /// The header of a tape that this build writes.
 fn header(source: &str, target: TapeModel, samplings: Vec<SamplingParams>) -> TapeHeader {
@@ -33,4 +36,16 @@ fn header(source: &str, target: TapeModel, samplings: Vec<SamplingParams>) -> Ta
         ignore_eos: false,
         samplings,
     }
+}
+
+/// Makes the rules of a tape's grammars, of which it has the texts, for the tokens of a model.
+///
+/// # Errors
+/// If a grammar is invalid, or the tokenizer does not say what its tokens stand for.
+pub fn compile_grammars(tape: &mut Tape, model: &Loaded) -> Result<(), Error> {
+    let compiler = GrammarCompiler::default();
+    for sampling in &mut tape.header.samplings {
+        compiler.compile_in(sampling, &*model.codec, model.model.info())?;
+    }
+    Ok(())
 }

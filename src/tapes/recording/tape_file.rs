@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use flate2::bufread::MultiGzDecoder;
 
+use super::compile_grammars;
 use super::parquet::{PARQUET, read_parquet};
 use crate::core::error::Error;
 use crate::io::input::open_stream;
 use crate::io::output::open_in_place;
+use crate::model::Loaded;
 use crate::tapes::tape::{ReadTape, Tape, TapeHeader, TapeLine, read_tape};
 
 /// The first bytes of a gzip file.
@@ -66,6 +68,14 @@ impl TapeFile {
     /// What it holds.
     pub fn tape(&self) -> &Tape {
         &self.tape
+    }
+
+    /// Makes the rules of its grammars for the tokens of a model ([`compile_grammars`]).
+    ///
+    /// # Errors
+    /// If a grammar is invalid, or the tokenizer does not say what its tokens stand for.
+    pub fn compile_grammars(&mut self, model: &Loaded) -> Result<(), Error> {
+        compile_grammars(&mut self.tape, model)
     }
 
     /// Appends a line.

@@ -90,3 +90,39 @@ fn commands_have_controls() {
     refuses(&["generate", "x", "--regex", "@/none"], "--regex");
     refuses(&["generate", "x", "--regex", "a", "--num-beams", "2"], "leave out the controls");
 }
+
+/// A tape has the text of its grammar, and every command that reads it makes the rules again.
+/// Catches: a tape that is scored or audited without its grammar; a token outside it that passes.
+#[test]
+fn tapes_are_scored_and_audited_with_their_grammar() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    fs::write(
+        path("bound.toml"),
+        "question = \"Which?\"\ntarget = \"embedded-target\"\ndraft = \"embedded-draft\"\n\
+         clock = \"virtual\"\nprompts = [\"code\"]\nprompts_limit = 3\nmax_tokens = 24\n\
+         repeats = 4\n[controls]\nregex = \"(green|red) [a-z]{1,6}[.]\"\n\
+         [sweep]\ndrafter = [\"model\"]\nnum_speculative_tokens = [2]\n",
+    )
+    .unwrap();
+    let tape = path("t.jsonl");
+    stdout(&["tape", "record", &path("bound.toml"), "--out", &tape]);
+    stdout(&["tape", "score", &tape, "--draft", "embedded-draft", "--overlap"]);
+    let audited = json(&["audit", &tape, "--draft", "embedded-draft", "--json"]);
+    assert_eq!(audited["verdicts"][0]["refuted"], false, "{audited}");
+    let text = fs::read_to_string(&tape).unwrap();
+    let scored = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let scored = scored.filter(|line| line.get("score").is_some()).collect::<Vec<_>>();
+    assert_eq!(scored.len(), 12);
+    // Where the grammar leaves one token, both models draw it.
+    let overlaps = scored.iter().flat_map(|line| line["score"]["overlap"].as_array().unwrap());
+    assert!(overlaps.filter(|overlap| *overlap == 1.0).count() >= 12, "{text}");
+    // A completion of the same tokens, one of them forbidden.
+    let wrong = text.replacen("\"tokens\":[", "\"tokens\":[300,", 1);
+    fs::write(
+        path("wrong.jsonl"),
+        wrong.lines().take(2).map(|line| format!("{line}\n")).collect::<String>(),
+    )
+    .unwrap();
+    refuses(&["audit", &path("wrong.jsonl")], "not drawn from the target's distribution");
+}
