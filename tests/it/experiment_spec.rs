@@ -85,6 +85,30 @@ fn unknown_keys_are_answered_with_the_nearest_name() {
     refused(GOOD, &["sweep.temprature=1"], &["--set", "\"temperature\""]);
     refused(GOOD, &["seeed=1"], &["--set", "\"seed\""]);
     refused(GOOD, &["seed"], &["--set", "key=value"]);
+    refused(
+        GOOD,
+        &["sweep.verifier=blok"],
+        &["(did you mean \"block\"?)", "allowed are rejection"],
+    );
+    refused(GOOD, &["sweep.num_asistant_tokens=3"], &["(did you mean \"num_assistant_tokens\"?)"]);
+}
+
+/// Catches: a symbol of the papers, or an axis at the top, gets a list of fifty keys and no hint.
+#[test]
+fn symbols_and_misplaced_keys_are_answered_with_the_key() {
+    let meant = "(did you mean the axis \"num_speculative_tokens\"?): write it below [sweep]";
+    for symbol in ["K", "k", "gamma"] {
+        let top = format!("{symbol} = 4\n{GOOD}");
+        refused(&top, &[], &[&format!("unknown key \"{symbol}\" {meant}")]);
+        let below = format!("{GOOD}{symbol} = [2, 4]\n");
+        refused(&below, &[], &["in [sweep]", "(did you mean \"num_speculative_tokens\"?)"]);
+    }
+    refused(&format!("T = 1\n{GOOD}"), &[], &["the axis \"temperature\""]);
+    refused(&format!("n = 1\n{GOOD}"), &[], &["(did you mean \"max_tokens\"?): allowed are"]);
+    let above = "(did you mean \"max_tokens\"?): write it at the top, above all tables";
+    refused(&format!("{GOOD}max_tokns = 3\n"), &[], &["in [sweep]", above]);
+    refused(GOOD, &["K=4"], &["--set", "write sweep.num_speculative_tokens=4"]);
+    refused(GOOD, &["sweep.seeed=4"], &["--set", "(did you mean \"seed\"?): write seed=4"]);
 }
 
 #[test]
