@@ -236,6 +236,7 @@ fn bad_inputs_are_refused_in_one_line() {
         (&["-k", "0", "--drafter", "prompt_lookup"], "num_speculative_tokens = 0"),
         (&["--temperature", "-1"], "temperature = -1 is out of range"),
         (&["--temperature", "nan"], "temperature = NaN"),
+        (&["--temperature", "[0.5, 1.0]"], "only axes of experiments, below [sweep], have lists"),
         (&["--draft-temperature", "-0.5"], "draft_temperature = -0.5 is out of range"),
         (&["--top-p", "1.5"], "top_p = 1.5 is out of range"),
         (&["--top-p", "0"], "top_p = 0 is out of range"),

@@ -291,7 +291,12 @@ impl Key {
         if sound {
             return Ok(());
         }
-        bail!("\"{}\" = {value}: allowed is {}", self.name, self.allowed())
+        let one = match (value, self.kind) {
+            (_, KeyKind::Texts) => "",
+            (Value::Array(_), _) => ", one for all cells; only axes, below [sweep], have lists",
+            _ => "",
+        };
+        bail!("\"{}\" = {value}: allowed is {}{one}", self.name, self.allowed())
     }
 }
 
