@@ -1,5 +1,7 @@
 //! Output on a terminal and elsewhere, streams that are closed or full, and Ctrl-C.
 
+mod drafts;
+
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -15,10 +17,15 @@ use crate::run_support::{fail, folder, run, spawn, specdec, succeed, wait_for_a_
 
 /// What a command prints on a terminal of `columns` columns.
 fn on_terminal(columns: usize, args: &[&str]) -> String {
+    after(&format!("stty rows 24 cols {columns}"), args)
+}
+
+/// What a command prints on a terminal after another one in the same shell.
+fn after(first: &str, args: &[&str]) -> String {
     let quoted = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
     let program = env!("CARGO_BIN_EXE_specdec");
     let mut script = Command::new("script");
-    let command = format!("stty rows 24 cols {columns}; exec {program} {quoted}");
+    let command = format!("{first}; exec {program} {quoted}");
     script.current_dir(env!("CARGO_MANIFEST_DIR")).env("TERM", "xterm").env_remove("NO_COLOR");
     let output =
         script.args(["-qec", &command, "/dev/null"]).stdin(Stdio::null()).output().unwrap();
