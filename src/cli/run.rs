@@ -176,7 +176,7 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     }
     writeln!(text, "\n{}", estimate(&ready, &frozen)?)?;
     text += &seen(&frozen, &*ready.pair.target.codec, args.show)?;
-    output::write(&text)
+    output::show(&text)
 }
 
 /// The first `most` prompts as the model sees them, each line of them after a bar; with every set of

@@ -101,7 +101,7 @@ pub(super) fn run(args: &TuneArgs) -> Result<()> {
     for reason in &run.times.reasons {
         writeln!(text, "{}", reason.sentence())?;
     }
-    output::write(&text)
+    output::show(&text)
 }
 
 /// The forecasts of a tape with these costs.

@@ -1,6 +1,7 @@
 //! Output on a terminal and elsewhere, streams that are closed or full, and Ctrl-C.
 
 mod drafts;
+mod narrow;
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -59,7 +60,9 @@ fn the_progress_line_is_narrower_than_the_terminal() {
     let lines = shown.lines().collect::<Vec<_>>();
     assert!(lines[lines.len() - 1].ends_with("report.md"), "{shown}");
     let head = lines.iter().position(|line| line.starts_with("method ")).unwrap();
-    assert!(lines[head..lines.len() - 1].iter().all(|line| line.len() <= 76), "{shown}");
+    let (table, path) = lines[head..].split_at(lines.len() - 1 - head);
+    assert!(table.iter().all(|line| line.chars().count() <= 60), "{shown}");
+    assert!(path[0].split_whitespace().count() == 1 && shown.contains("prompt_lookup"), "{shown}");
 }
 
 #[test]

@@ -106,7 +106,7 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
         certify(&options, &mut |progress| shown.reach(progress.done, progress.total, ""))?;
     drop(shown);
     // The certificate is written even if the reader of the table has closed the pipe.
-    let shown = output::write(&match args.method[..] {
+    let shown = output::show(&match args.method[..] {
         [] => certificate.table(),
         _ => certificate.table_of_methods(),
     });
@@ -117,7 +117,7 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     if args.method.is_empty() {
         keep(&args.out, &file)?;
     }
-    let said = output::line(certificate.verdict());
+    let said = output::show(&format!("{}\n", certificate.verdict()));
     match certificate.failures().len() {
         0 => shown.and(said),
         1 => bail!("1 check failed, see the line above that begins with FAILED"),

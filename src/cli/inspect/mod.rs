@@ -187,7 +187,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     if args.show.json {
         return output::write_json(&inspection);
     }
-    output::write(&printed_inspection::render(&inspection))
+    output::show(&printed_inspection::render(&inspection))
 }
 
 impl InspectArgs {
@@ -235,7 +235,7 @@ fn search(
         names.0,
         count_of(args.show.tokens, "token")
     );
-    output::write(&(heading + &tree.drawn(codec)))
+    output::show(&(heading + &tree.drawn(codec)))
 }
 
 fn held(info: &ModelInfo) -> Held {

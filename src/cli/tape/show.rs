@@ -20,7 +20,7 @@ pub(super) struct ShowArgs {
 
 /// Says what a tape holds.
 pub(super) fn run(args: &ShowArgs) -> Result<()> {
-    output::write(&contents(&read_tape_file(&args.tape)?))
+    output::show(&contents(&read_tape_file(&args.tape)?))
 }
 
 /// What a tape holds, in words.
