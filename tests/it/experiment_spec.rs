@@ -146,7 +146,7 @@ fn values_of_the_wrong_type_are_refused_with_what_is_allowed() {
 fn lists_outside_the_sweep_are_sent_there() {
     let lists = "one for all cells; only axes, below [sweep], have lists";
     refused(&format!("max_tokens = [32, 64]\n{GOOD}"), &[], &["[32, 64]", lists]);
-    refused(GOOD, &["seed=[1, 2]"], &["--set", "\"seed\" = [1, 2]", lists]);
+    refused(GOOD, &["seed=[1, 2]"], &["\"seed\" = [1, 2]", lists]);
     let above = GOOD.replace("temperature = [0, 1]", "");
     let above = format!("temperature = [0.5, 1.0]\n{above}");
     refused(&above, &[], &["\"temperature\" is an axis: write it below [sweep]"]);

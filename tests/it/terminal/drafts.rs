@@ -11,7 +11,8 @@ fn arguments(toy: &str) -> [&str; 7] {
     ["generate", "--target", toy, "--prompt", "ab", "-n", "24"]
 }
 
-fn without_escapes(painted: &str) -> String {
+/// A text without colours.
+pub(super) fn without_escapes(painted: &str) -> String {
     let mut plain = String::new();
     let mut rest = painted;
     while let Some((before, after)) = rest.split_once('\x1b') {

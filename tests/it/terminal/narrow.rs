@@ -1,5 +1,6 @@
 //! Terminals with room for sixty characters in a line.
 
+use super::drafts::without_escapes;
 use super::{after, on_terminal};
 use crate::cli_tape_support::TapeFolder;
 
@@ -9,7 +10,7 @@ fn printed(columns: usize, args: &[&str]) -> String {
 }
 
 fn check_width(shown: &str) {
-    for line in shown.lines() {
+    for line in without_escapes(shown).lines() {
         let is_word = line.split_whitespace().count() < 2;
         assert!(line.chars().count() <= 60 || is_word, "{line:?} in\n{shown}");
     }
