@@ -137,7 +137,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<()> {
     if args.json {
         return output::line(serde_json::to_string_pretty(&report)?);
     }
-    output::write(&report.text()?)
+    output::show(&report.text()?)
 }
 
 impl CheckReport {

@@ -44,7 +44,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<()> {
     if args.json {
         return output::write_json(&comparison);
     }
-    output::write(&text(&comparison))
+    output::show(&text(&comparison))
 }
 
 /// A row of the CSV file, with the cell that it is about.

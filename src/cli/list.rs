@@ -159,11 +159,11 @@ pub(super) fn run(args: &ListArgs) -> Result<()> {
     }
     let mut text = String::new();
     if args.markdown {
-        page(&mut text, &everything)?
-    } else {
-        print(&mut text, &everything)?
+        page(&mut text, &everything)?;
+        return output::write(&text);
     }
-    output::write(&text)
+    print(&mut text, &everything)?;
+    output::show(&text)
 }
 
 fn print(text: &mut String, all: &Everything) -> std::fmt::Result {

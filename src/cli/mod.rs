@@ -45,6 +45,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub use self::bugs::report_bugs;
 use self::interrupt::Interrupted;
 use crate::checkpoint::{RENDER_CHAT, render_by};
+use crate::io::fold::folded;
 use crate::io::terminal;
 
 /// Research harness for speculative decoding: is a method exact, and is it faster on this
@@ -160,9 +161,10 @@ fn refuse(error: &clap::Error) -> ExitCode {
 fn show(help: &clap::Error) -> anyhow::Result<()> {
     let text = help.render();
     if output::on_terminal() && !output::no_colour() {
-        output::write_raw(&text.ansi().to_string())
+        // The lists of commands are not folded yet.
+        output::write_raw(&folded(&text.ansi().to_string(), terminal::output_width()))
     } else {
-        output::write(&text.to_string())
+        output::show(&text.to_string())
     }
 }
 

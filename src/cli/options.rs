@@ -93,7 +93,7 @@ pub(super) struct ModelArgs {
     device: Option<String>,
     /// Do not cache keys and values: every pass recomputes the whole sequence
     #[arg(long)]
-    no_kv_cache: bool,
+    pub no_kv_cache: bool,
     /// Data type of keys and values; any type but f32 changes the model's distributions
     #[arg(long, value_name = "TYPE", value_parser = named(CacheDtype::ALL, CacheDtype::name))]
     kv_cache_dtype: Option<CacheDtype>,

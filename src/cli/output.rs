@@ -7,7 +7,8 @@ use std::io::{IsTerminal, Write};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use crate::io::shown;
+use crate::io::fold::folded;
+use crate::io::{shown, terminal};
 
 /// Whether standard output is a terminal.
 pub(super) fn on_terminal() -> bool {
@@ -26,6 +27,16 @@ pub(super) fn no_colour() -> bool {
 /// If standard output is closed or full.
 pub(super) fn write(text: &str) -> Result<()> {
     if on_terminal() { write_raw(&shown::lines(text)) } else { write_raw(text) }
+}
+
+/// Like [`write`] for text that nobody copies as a whole, such as tables: a terminal gets lines that
+/// fit.
+pub(super) fn show(text: &str) -> Result<()> {
+    if on_terminal() {
+        write_raw(&folded(&shown::lines(text), terminal::output_width()))
+    } else {
+        write_raw(text)
+    }
 }
 
 /// Like [`write`], but keeps control characters, for text that is already safe and coloured.

@@ -79,7 +79,7 @@ pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
 /// Prints what is not as it was written.
 fn check(folder: &Path) -> anyhow::Result<()> {
     let FolderCheck { blocks, files, wrong } = crate::run::report::check(folder)?;
-    output::write(&wrong.iter().map(|what| shown::line(what) + "\n").collect::<String>())?;
+    output::show(&wrong.iter().map(|what| shown::line(what) + "\n").collect::<String>())?;
     if !wrong.is_empty() {
         bail!("{}: {} found", folder.display(), shown::count(wrong.len(), "difference"));
     }

@@ -32,6 +32,7 @@ Examples:
   specdec run experiments/00-smoke
   specdec run experiments/01-draft-length --quick
   specdec run experiments/01-draft-length --set sweep.temperature=0 --set max_tokens=32
+  specdec run experiments/01-draft-length --threads 4
   specdec run experiments/01-draft-length --resume
   specdec run experiments/01-draft-length --resume=results/01-draft-length/2026-01-31-some-cpu-2c
   specdec run experiments/01-draft-length --shard 1/4
@@ -104,6 +105,9 @@ pub(super) struct SourceArgs {
     /// Clock that times the rounds: real, or virtual with a fixed cost per pass
     #[arg(long, value_name = "CLOCK", value_parser = ["real", "virtual"])]
     clock: Option<String>,
+    /// Worker threads, instead of those of the experiment; short for --set threads=N
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
     /// Also write positions.csv, with one row per drafted token
     #[arg(long)]
     trace: bool,
@@ -118,13 +122,17 @@ impl SourceArgs {
         let mut words = vec![word(&self.experiment)?];
         words.extend(self.overrides.words());
         words.extend(self.clock.iter().flat_map(|clock| ["--clock".to_owned(), clock.clone()]));
+        words.extend(self.threads.map(|threads| format!("--threads={threads}")));
         words.extend(self.trace.then(|| "--trace".to_owned()));
         Ok(words)
     }
 
     /// Reads the experiment and loads its models.
     pub(super) fn prepare(&self) -> Result<Ready> {
-        let mut ready = prepare(&self.experiment, &self.overrides)?;
+        let mut ready = match self.threads {
+            Some(threads) => prepare(&self.experiment, &self.overrides.and("threads", threads))?,
+            None => prepare(&self.experiment, &self.overrides)?,
+        };
         let spec = &mut ready.experiment.spec;
         spec.trace |= self.trace;
         match self.clock.as_deref() {
@@ -159,6 +167,7 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     for sentence in plan.choice.sentences(usize::MAX) {
         writeln!(text, "            {sentence}")?;
     }
+    writeln!(text, "threads     {}", ready.threads)?;
     writeln!(text, "plan hash   {}\n", plan.hash)?;
     writeln!(text, "{:>4}  {:12}  {:15}  cell", "no.", "id", "class")?;
     for (number, cell) in plan.cells.iter().enumerate() {
@@ -167,7 +176,7 @@ pub(super) fn plan(args: &PlanArgs) -> Result<()> {
     }
     writeln!(text, "\n{}", estimate(&ready, &frozen)?)?;
     text += &seen(&frozen, &*ready.pair.target.codec, args.show)?;
-    output::write(&text)
+    output::show(&text)
 }
 
 /// The first `most` prompts as the model sees them, each line of them after a bar; with every set of
@@ -201,8 +210,8 @@ fn pinned(model: &PlannedModel) -> String {
 impl RunArgs {
     /// A new run of an experiment.
     pub(super) fn of(experiment: PathBuf, out: PathBuf) -> Self {
-        let (overrides, clock, trace) = (OverrideArgs::default(), None, false);
-        let source = SourceArgs { experiment, overrides, clock, trace };
+        let (overrides, clock, threads, trace) = (OverrideArgs::default(), None, None, false);
+        let source = SourceArgs { experiment, overrides, clock, threads, trace };
         let packing = PackingArgs { pack_above: PACK_ABOVE };
         Self { source, out, resume: None, shard: None, packing }
     }

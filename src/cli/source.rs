@@ -1,6 +1,7 @@
 //! Experiments as commands read them: the file, with the overrides of the command line, and the
 //! models and prompts that it names.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -22,7 +23,7 @@ use crate::tapes::recording::{Recording, TapePrompt};
 const QUICK: (usize, usize) = (1, 16);
 
 /// Options that change an experiment.
-#[derive(Debug, Default, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(super) struct OverrideArgs {
     /// Override a top-level key, or an axis as sweep.AXIS (a scalar replaces a list); repeatable
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -33,6 +34,13 @@ pub(super) struct OverrideArgs {
 }
 
 impl OverrideArgs {
+    /// The same options, which also set a key.
+    pub(super) fn and(&self, key: &str, value: impl Display) -> Self {
+        let mut with = self.clone();
+        with.set.push(format!("{key}={value}"));
+        with
+    }
+
     /// The same options as words of a command.
     pub(super) fn words(&self) -> Vec<String> {
         // In one word, so that no value is taken for an option.

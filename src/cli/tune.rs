@@ -17,7 +17,7 @@ use super::some_prompts::SHIPPED;
 use super::source::{OverrideArgs, Ready, prepare};
 use crate::core::params::{Params, Value};
 use crate::io::output::{cannot_write, write_whole};
-use crate::io::terminal;
+use crate::io::{shown, terminal};
 use crate::measure::bench::{CostPlaces, cost_rows};
 use crate::measure::machine::MachineClock;
 use crate::method::draft::Tools;
@@ -101,7 +101,7 @@ pub(super) fn run(args: &TuneArgs) -> Result<()> {
     for reason in &run.times.reasons {
         writeln!(text, "{}", reason.sentence())?;
     }
-    output::write(&text)
+    output::show(&text)
 }
 
 /// The forecasts of a tape with these costs.
@@ -191,7 +191,7 @@ impl TuneArgs {
         if let Some((name, model)) = self.models.draft().zip(ready.pair.draft_model()) {
             let warmth = self.sampling.target()?.temperature;
             let cooler = COOLER.iter().filter(|_| warmth > 0.0).map(|share| {
-                let temperature = Value::Number(share * warmth);
+                let temperature = Value::Number(rounded(share * warmth));
                 Params::default().with("draft_temperature", temperature)
             });
             let most = most.filter(|_| !model.info().reads_text_alone());
@@ -268,7 +268,13 @@ fn sweep(tape: &Tape, cell: &ForecastCell) -> String {
     )
 }
 
-/// Forecasts and measurements; `own` are the speedups with the costs of the run itself.
+/// A temperature without the rounding errors of a product, as it is printed.
+fn rounded(temperature: f64) -> f64 {
+    shown::exact(temperature).parse().unwrap_or(temperature)
+}
+
+/// Forecasts and measurements; `own` are the speedups with the costs of the run itself. Settings are
+/// shown of drafters that have several rows.
 fn table(gaps: &[ForecastGap], own: &[Option<f64>]) -> Result<String> {
     let mut text = String::new();
     writeln!(text, "                                  tokens per round    speedup")?;
@@ -279,9 +285,10 @@ fn table(gaps: &[ForecastGap], own: &[Option<f64>]) -> Result<String> {
     )?;
     for (gap, own) in gaps.iter().zip(own) {
         let number = |number: Option<f64>| number.map_or("-".to_owned(), |x| format!("{x:.2}"));
-        writeln!(
-            text,
-            "{:16}  {:11} {:>3}  {:>8.2}  {:>8.2}   {:>8}  {:>20}  {:>8}",
+        let rows = gaps.iter().filter(|other| other.drafter == gap.drafter).count();
+        let settings = if rows > 1 { &*gap.params } else { "" };
+        let line = format!(
+            "{:16}  {:11} {:>3}  {:>8.2}  {:>8.2}   {:>8}  {:>20}  {:>8}  {settings}",
             gap.drafter,
             gap.verifier,
             gap.num_speculative_tokens,
@@ -290,7 +297,8 @@ fn table(gaps: &[ForecastGap], own: &[Option<f64>]) -> Result<String> {
             number(gap.forecast_speedup),
             number(*own),
             number(gap.measured_speedup)
-        )?;
+        );
+        writeln!(text, "{}", line.trim_end())?;
     }
     Ok(text)
 }

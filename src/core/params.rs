@@ -261,7 +261,13 @@ impl Param {
                     (ParamKind::Count { .. }, Value::Number(x)) => format!("{x:?}"),
                     _ => value.to_string(),
                 };
-                Err(BadParam { key: self.key, value, allowed: self.allowed() })
+                let one = match kind {
+                    ParamKind::Count { .. } | ParamKind::Number { .. } if value.contains(',') => {
+                        "; only axes of experiments, below [sweep], have lists"
+                    }
+                    _ => "",
+                };
+                Err(BadParam { key: self.key, value, allowed: self.allowed() + one })
             }
         }
     }

@@ -121,6 +121,16 @@ impl UnknownName {
             allowed: allowed.join(", "),
         }
     }
+
+    /// The same error, which may also suggest one of `others`: names that are accepted, but left
+    /// out of the list.
+    #[must_use]
+    pub fn or_near<'a>(self, others: impl IntoIterator<Item = &'a str>) -> Self {
+        let others = others.into_iter().collect::<Vec<&str>>();
+        let candidates = self.nearest.as_deref().into_iter().chain(others);
+        let nearest = nearest(&self.name, candidates);
+        Self { nearest, ..self }
+    }
 }
 
 /// The candidate nearest to `name`, if the difference is a likely typo: at most one
@@ -143,8 +153,8 @@ pub fn find<B>(
     entries: &'static [Entry<B>],
     name: &str,
 ) -> Result<&'static Entry<B>, UnknownName> {
-    entries
-        .iter()
-        .find(|e| e.name == name || e.aliases.contains(&name))
-        .ok_or_else(|| UnknownName::new(kind, name, entries.iter().map(|e| e.name)))
+    entries.iter().find(|e| e.name == name || e.aliases.contains(&name)).ok_or_else(|| {
+        let aliases = entries.iter().flat_map(|e| e.aliases).copied();
+        UnknownName::new(kind, name, entries.iter().map(|e| e.name)).or_near(aliases)
+    })
 }

@@ -40,8 +40,7 @@ impl KeptSequences {
         let lines = text[..whole].split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
         for (number, line) in (1..).zip(lines) {
             let why = |what: String| Error::file(path, format!("line {number}: {what}"));
-            let line =
-                serde_json::from_slice::<SequenceLine>(line).map_err(|e| why(e.to_string()))?;
+            let line = SequenceLine::parse(line).map_err(why)?;
             if line.sampling != sampling {
                 let (own, asked) = (line.sampling.words(), sampling.words());
                 let drawn = format!("its completion was drawn at {own}, not {asked}");

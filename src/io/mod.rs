@@ -1,6 +1,8 @@
 //! Files that the user names, and what is written for the user: safely, whole or not at all. It
 //! knows nothing of decoding.
 
+#[cfg(feature = "harness")]
+pub(crate) mod fold;
 pub mod input;
 #[cfg(feature = "harness")]
 pub(crate) mod output;

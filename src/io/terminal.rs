@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::io::fold::folded;
 use crate::io::shown;
 
 /// The maximum width of text, in columns; longer lines are hard to read.
@@ -33,13 +34,16 @@ static ALIVE: LazyLock<bool> = LazyLock::new(|| {
 /// The progress line, if there is one.
 static LIVE: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
-/// Prints a text to standard error on its own lines, with control characters replaced.
+/// Prints a text to standard error on its own lines, with control characters replaced. A terminal
+/// gets lines that fit.
 pub fn say(text: impl Display) {
-    write(&format!("{}\n", shown::lines(&text.to_string())));
+    say_raw(shown::lines(&text.to_string()));
 }
 
 /// Like [`say`], but keeps control characters, for text that is already safe and coloured.
 pub fn say_raw(text: impl Display) {
+    let text = text.to_string();
+    let text = if std::io::stderr().is_terminal() { folded(&text, width()) } else { text };
     write(&format!("{text}\n"));
 }
 
@@ -53,20 +57,39 @@ pub fn end(text: impl Display) {
 
 /// Columns of the terminal on standard error; [`COLUMNS`] if it is not a terminal.
 pub fn width() -> usize {
-    if !std::io::stderr().is_terminal() {
-        return COLUMNS;
-    }
-    // 80 columns is the usual width of terminals that do not report theirs.
-    columns_of_terminal().filter(|&columns| columns > 0).unwrap_or(80)
+    width_of(&std::io::stderr())
 }
 
+/// Columns of the terminal on standard output; [`COLUMNS`] if it is not a terminal.
+pub fn output_width() -> usize {
+    width_of(&std::io::stdout())
+}
+
+/// A terminal that does not report its width has that of the variable `COLUMNS`, or 80 columns as
+/// usual.
+fn width_of(stream: &(impl IsTerminal + Stream)) -> usize {
+    if !stream.is_terminal() {
+        return COLUMNS;
+    }
+    let stated = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let known = columns_of_terminal(stream).filter(|&columns| columns > 0);
+    known.or_else(stated).filter(|&columns| columns > 0).unwrap_or(80)
+}
+
+// A stream whose terminal can be asked for its width.
 #[cfg(unix)]
-fn columns_of_terminal() -> Option<usize> {
-    Some(rustix::termios::tcgetwinsize(std::io::stderr()).ok()?.ws_col.into())
+use std::os::fd::AsFd as Stream;
+
+#[cfg(unix)]
+fn columns_of_terminal(stream: &impl Stream) -> Option<usize> {
+    Some(rustix::termios::tcgetwinsize(stream).ok()?.ws_col.into())
 }
 
 #[cfg(not(unix))]
-fn columns_of_terminal() -> Option<usize> {
+use std::io::Write as Stream;
+
+#[cfg(not(unix))]
+fn columns_of_terminal(_: &impl Stream) -> Option<usize> {
     None
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::certificate::{Certificate, CertificateCell, PairFit, RealFit, unique};
-use super::forms::ClosedForm;
+use super::forms::{ClosedForm, LEGEND};
 use super::kind::CellKind;
 use super::monte_carlo::Fit;
 use super::refute::CHECKS;
@@ -13,9 +13,30 @@ use crate::method::decode::CertificateVerdict;
 type Belongs<'a> = &'a dyn Fn(&CertificateCell) -> bool;
 
 impl Certificate {
-    /// The numbers of cells, the result of every verifier with every drafter, the kill matrix, and
-    /// the failures.
+    /// The numbers of cells, the result of every verifier with every drafter, the values known on
+    /// paper, the kill matrix, and the failures.
     pub fn table(&self) -> String {
+        let mut out = self.cell_tables();
+        self.write_forms(&mut out);
+        self.write_kills(&mut out);
+        self.write_failures(&mut out);
+        out
+    }
+
+    /// The same for some methods alone, with a line on what does not depend on them.
+    pub fn table_of_methods(&self) -> String {
+        let mut out = self.cell_tables();
+        let (forms, mutants) = (self.forms.len(), self.mutants.len());
+        let _ = writeln!(
+            out,
+            "\nchecked, too, and listed by a certification of all methods: {forms} values known on \
+             paper, {mutants} known-wrong methods"
+        );
+        self.write_failures(&mut out);
+        out
+    }
+
+    fn cell_tables(&self) -> String {
         let mut out = String::new();
         self.write_sums(&mut out);
         self.write_walked(&mut out);
@@ -23,12 +44,13 @@ impl Certificate {
         self.write_stops(&mut out);
         self.write_fits(&mut out);
         self.write_pairs(&mut out);
-        self.write_forms(&mut out);
-        self.write_kills(&mut out);
+        out
+    }
+
+    fn write_failures(&self, out: &mut String) {
         for failure in self.failures() {
             let _ = writeln!(out, "FAILED {failure}");
         }
-        out
     }
 
     /// The overall verdict in one line, with the number of cells behind it.
@@ -191,7 +213,7 @@ impl Certificate {
 
     fn write_forms(&self, out: &mut String) {
         let width = self.forms.iter().map(|form| form.name.len()).max().unwrap_or(0);
-        let _ = writeln!(out, "\n{:width$}  on paper  enumerated", "known on paper");
+        let _ = writeln!(out, "\n{LEGEND}\n{:width$}  on paper  enumerated", "known on paper");
         for ClosedForm { name, expected, found } in &self.forms {
             let _ = writeln!(out, "{name:width$}  {expected:>8.6}    {found:>8.6}");
         }

@@ -36,6 +36,11 @@ impl ClosedForm {
 /// The distributions of the target and the draft, independent of the context.
 type Distributions<'l> = (&'l [f64], &'l [f64]);
 
+/// What the names of closed forms mean.
+pub(super) const LEGEND: &str = "F1: p = (1/3, 2/3) and q = (2/3, 1/3) at every position; \
+                                 F2: p = (0.5, 0.3, 0.2) and q = (0.2, 0.3, 0.5);\n\
+                                 E[accepted] and trees: the mean number of accepted tokens; \
+                                 ceiling: the most that any verifier could accept";
 /// The example of the block verification paper.
 const F1: Distributions<'static> = (&[1.0 / 3.0, 2.0 / 3.0], &[2.0 / 3.0, 1.0 / 3.0]);
 /// Three tokens in reversed order.

@@ -50,6 +50,25 @@ fn recorded_completions_are_not_refuted() {
     }
 }
 
+/// Catches: a file of prompts is answered by the name of a field that no prompt has.
+#[test]
+fn a_file_of_prompts_is_recognised() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("prompts.jsonl").to_str().unwrap().to_owned();
+    let audit = ["audit", &file, "--target", "toy:mixed"];
+    for prompt in [json!({"prompt": "ab"}), json!({"id": 1, "turns": ["ab"]})] {
+        fs::write(&file, format!("{prompt}\n")).unwrap();
+        let what = "line 1: it is a prompt without a completion; expected are completions, with \
+                    \"prompt_ids\" and \"output_ids\" in each line, or a tape";
+        refuses(&audit, what);
+        // A server's completions would be appended to the prompts.
+        let server = ["--url", "http://127.0.0.1:9", "--prompts", &file];
+        refuses(&[&audit[..], &server].concat(), what);
+    }
+    fs::write(&file, "{\"prompt\": \"ab\", \"output_ids\": [1]}\n").unwrap();
+    refuses(&audit, "line 1: missing field `prompt_ids`");
+}
+
 /// Catches: two columns of the table are exchanged.
 #[test]
 fn an_audit_shows_the_numbers_of_its_bets() {

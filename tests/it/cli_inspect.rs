@@ -101,6 +101,7 @@ fn tokens_that_are_not_shown_are_summed_up() {
     let row = table.lines().find(|line| line.contains("1 other")).unwrap();
     assert!(row.contains("0.333333") && row.contains("0.666667"), "{row}");
     assert!(table.contains("overlap = sum of min(p, q) = 0.6667"), "{table}");
+    assert!(table.contains("\nthe acceptance that runs print is lower: accepted / drafted"));
     assert!(!stdout(&with(&[])).contains("overlap"), "no draft, no overlap");
 }
 

@@ -127,7 +127,10 @@ fn the_choice_follows_its_rule() {
 #[test]
 fn the_beams_of_a_search_are_drawn_as_a_tree() {
     let inspect = ["inspect", "--target", "toy:mixed", "ab", "--beams", "3", "--tokens", "3"];
-    let tree = stdout(&inspect);
+    let shown = stdout(&inspect);
+    let (heading, tree) = shown.split_once('\n').unwrap();
+    let what = "beam search of width 3 after 2 prompt tokens of toy:mixed, up to 3 tokens: log p";
+    assert!(heading.starts_with(what), "{heading}");
     let ends = |what: &str| tree.lines().filter(|line| line.contains(what)).count();
     assert_eq!(ends("finished: max_tokens, score"), 3, "{tree}");
     assert!(tree.starts_with("├─ ") && tree.contains("└─ "), "{tree}");

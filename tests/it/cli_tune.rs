@@ -1,6 +1,6 @@
 //! `specdec tune`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -18,7 +18,7 @@ fn what_is_forecast_to_be_fastest_is_measured() {
     let lines = (0..10).map(|i| format!("{{\"prompt\": \"{}\"}}\n", "abcd".repeat(i + 2)));
     fs::write(path("p.jsonl"), lines.collect::<String>()).unwrap();
     let tune = ["tune", "--target", "toy:mixed", "--draft", "toy:mixed", "--seconds", "1", "--out"];
-    let prompts = ["--prompts", &path("p.jsonl"), "--max-tokens", "24"];
+    let prompts = ["--prompts", &path("p.jsonl"), "--max-tokens", "24", "--temperature", "0.8"];
     let out = path("tuned");
     let run = specdec(&[&tune[..], &[&*out], &prompts].concat()).output().unwrap();
     let (stdout, stderr) = (text(&run.stdout), text(&run.stderr));
@@ -32,11 +32,16 @@ fn what_is_forecast_to_be_fastest_is_measured() {
     let rows = rows.collect::<Vec<_>>();
     assert_eq!(rows.len(), 3, "{stdout}");
     for row in &rows {
-        let numbers = row[3..].iter().map(|x| x.parse::<f64>().unwrap()).collect::<Vec<_>>();
+        let numbers = row[3..8].iter().map(|x| x.parse::<f64>().unwrap()).collect::<Vec<_>>();
         // Ten completions of 24 tokens on each side.
         assert!(numbers.len() == 5 && (numbers[0] / numbers[1] - 1.0).abs() < 0.4, "{stdout}");
     }
     assert!(rows.iter().any(|row| row[0] == "model"), "{stdout}");
+    let distinct = rows.iter().map(|row| [&row[..3], &row[8..]].concat());
+    assert_eq!(distinct.collect::<BTreeSet<_>>().len(), 3, "{stdout}");
+    // 0.7 · 0.8 is 0.5599999999999999 in f64.
+    let tape = fs::read_to_string(dir.path().join("tuned/tape.jsonl")).unwrap();
+    assert!(tape.contains("\"draft_temperature\":0.56}") && !tape.contains("0.559"), "{tape}");
     for made in ["tape.jsonl", "costs.csv", "experiment.toml"] {
         assert!(dir.path().join("tuned").join(made).is_file(), "{made}");
     }
@@ -77,6 +82,7 @@ fn measured_as_forecast(tuned: &Path, table: &[Vec<&str>]) {
     let measured = summary(&results);
     for row in table {
         let is = |drafter: &str, verifier: &str, k: &str| row[..3] == [drafter, verifier, k];
+        let settings = row[8..].join(" ");
         let own = measured.iter().filter(|own| {
             let k = own.num_speculative_tokens.unwrap_or(0).to_string();
             is(&own.drafter, &own.verifier, &k)
@@ -90,7 +96,8 @@ fn measured_as_forecast(tuned: &Path, table: &[Vec<&str>]) {
         if row[0] == "model" && row[6] != "-" {
             let fitted = forecast(&folder.join("fitted-costs-model.csv"));
             let mut fitted = fitted.iter().filter(|own| {
-                is(&own["drafter"], &own["verifier"], &own["num_speculative_tokens"])
+                (settings.is_empty() || own["params"] == settings)
+                    && is(&own["drafter"], &own["verifier"], &own["num_speculative_tokens"])
             });
             assert!(fitted.any(|own| shown(number(&own["speedup"])) == row[6]), "{row:?}");
         }

@@ -123,6 +123,7 @@ fi
 fn the_script_for_slurm_runs_all_parts_the_merge_and_the_report() {
     let site = Site::new();
     site.stand_in("sbatch", SBATCH);
+    assert!(site.script(&["--slurm", "--threads", "1"]).contains("--threads=1"));
     let script = site.script(&["--slurm", "--with=--comment=it's", "--with=--exclusive"]);
     site.bash(&script);
     site.check(3);

@@ -24,6 +24,24 @@ fn the_smoke_experiment_is_reproducible_to_the_byte() {
     }
 }
 
+/// Catches: the option is ignored, or loses against the file or `--set`, or makes other cells.
+#[test]
+fn threads_are_chosen_and_recorded() {
+    let (usual, one) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    succeed(run(usual.path(), &[]));
+    succeed(run(one.path(), &["--set", "threads=2", "--threads", "1"]));
+    let [usual, one] = [usual, one].map(|out| {
+        let folder = folder(out.path());
+        let plan = std::fs::read_to_string(folder.join("plan.toml")).unwrap();
+        (Manifest::read(&folder).unwrap().sessions[0].threads, plan)
+    });
+    let cores = std::thread::available_parallelism().unwrap().get();
+    assert_eq!((usual.0, one.0), (cores, 1));
+    assert_eq!(usual.1, one.1);
+    let shown = specdec(&["plan", "experiments/00-smoke", "--threads", "1"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("\nthreads     1\n"));
+}
+
 /// Only times depend on it: the virtual clock counts the rows that a pass computes.
 #[test]
 fn texts_do_not_depend_on_the_kv_cache() {

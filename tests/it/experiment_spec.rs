@@ -85,6 +85,30 @@ fn unknown_keys_are_answered_with_the_nearest_name() {
     refused(GOOD, &["sweep.temprature=1"], &["--set", "\"temperature\""]);
     refused(GOOD, &["seeed=1"], &["--set", "\"seed\""]);
     refused(GOOD, &["seed"], &["--set", "key=value"]);
+    refused(
+        GOOD,
+        &["sweep.verifier=blok"],
+        &["(did you mean \"block\"?)", "allowed are rejection"],
+    );
+    refused(GOOD, &["sweep.num_asistant_tokens=3"], &["(did you mean \"num_assistant_tokens\"?)"]);
+}
+
+/// Catches: a symbol of the papers, or an axis at the top, gets a list of fifty keys and no hint.
+#[test]
+fn symbols_and_misplaced_keys_are_answered_with_the_key() {
+    let meant = "(did you mean the axis \"num_speculative_tokens\"?): write it below [sweep]";
+    for symbol in ["K", "k", "gamma"] {
+        let top = format!("{symbol} = 4\n{GOOD}");
+        refused(&top, &[], &[&format!("unknown key \"{symbol}\" {meant}")]);
+        let below = format!("{GOOD}{symbol} = [2, 4]\n");
+        refused(&below, &[], &["in [sweep]", "(did you mean \"num_speculative_tokens\"?)"]);
+    }
+    refused(&format!("T = 1\n{GOOD}"), &[], &["the axis \"temperature\""]);
+    refused(&format!("n = 1\n{GOOD}"), &[], &["(did you mean \"max_tokens\"?): allowed are"]);
+    let above = "(did you mean \"max_tokens\"?): write it at the top, above all tables";
+    refused(&format!("{GOOD}max_tokns = 3\n"), &[], &["in [sweep]", above]);
+    refused(GOOD, &["K=4"], &["--set", "write sweep.num_speculative_tokens=4"]);
+    refused(GOOD, &["sweep.seeed=4"], &["--set", "(did you mean \"seed\"?): write seed=4"]);
 }
 
 #[test]
@@ -115,6 +139,17 @@ fn values_of_the_wrong_type_are_refused_with_what_is_allowed() {
     refused(GOOD, &["sweep.temperature=warm"], &["sweep.temperature", "number"]);
     refused(GOOD, &["sweep.num_speculative_tokens=1.5"], &["num_speculative_tokens", "integer"]);
     refused(GOOD, &["trace=1"], &["trace", "true or false"]);
+}
+
+/// Catches: a list at the top is answered by the range of its values alone.
+#[test]
+fn lists_outside_the_sweep_are_sent_there() {
+    let lists = "one for all cells; only axes, below [sweep], have lists";
+    refused(&format!("max_tokens = [32, 64]\n{GOOD}"), &[], &["[32, 64]", lists]);
+    refused(GOOD, &["seed=[1, 2]"], &["\"seed\" = [1, 2]", lists]);
+    let above = GOOD.replace("temperature = [0, 1]", "");
+    let above = format!("temperature = [0.5, 1.0]\n{above}");
+    refused(&above, &[], &["\"temperature\" is an axis: write it below [sweep]"]);
 }
 
 #[test]

@@ -186,6 +186,7 @@ impl<'e> Engine<'e> {
             prompt_tokens: asked.prompt.len(),
             tokens: asked.tokens,
             rounds: self.serve(&[(asked, Some(0.0))]).rounds,
+            sequence: None,
             unordered: false,
         }
     }

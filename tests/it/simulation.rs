@@ -307,6 +307,7 @@ fn logged_rounds_come_as_they_were() {
         prompt_tokens: 1,
         tokens: 9,
         rounds: vec![round(3, 3), round(0, 2), round(2, 3)],
+        sequence: None,
         unordered: false,
     };
     let sequence = SimulatedSequence::logged(&log);

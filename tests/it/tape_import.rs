@@ -150,6 +150,42 @@ fn logs_of_other_programs_hold_the_same_sequences() {
     assert_eq!(drawn(&logs.imported("llama_cpp", &file, &[])), own);
 }
 
+/// Catches: a response of vLLM with its tokens and its rounds counts as two completions.
+#[test]
+fn a_response_with_tokens_and_rounds_is_one_sequence() {
+    let logs = Logs::new(&[]);
+    let file = logs.written(|sequence| {
+        let mut logged = logs.vllm(sequence);
+        let steps = json!({"per_step_accepted": [3, 0, 3, 2], "per_step_drafted": [3, 3, 3, 3]});
+        logged["response"]["metrics"] = json!({"speculative_decoding": steps});
+        logged["response"]["usage"] = json!({"prompt_tokens": 1, "completion_tokens": 12});
+        logged
+    });
+    let out = logs.path("both.jsonl");
+    let import = ["tape", "import", &file, "--format", "vllm", "--out", &out];
+    let said = text(&specdec(&import).output().unwrap().stderr);
+    assert!(said.contains("3 sequences with logged rounds"), "{said}");
+    assert!(!said.contains("only the rounds are known"), "{said}");
+    let shown = stdout(&["tape", "show", &out]);
+    for line in ["rounds    of 3 sequences", "sampling  temperature = 1: 3 sequences"] {
+        assert!(shown.lines().any(|shown| shown == line), "{shown}");
+    }
+    let lines = fs::read_to_string(&out).unwrap();
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let lines = lines.collect::<Vec<_>>();
+    let of = |kind: &str| lines.iter().filter_map(|line| line.get(kind)).collect::<Vec<_>>();
+    let (sequences, rounds) = (of("text"), of("log"));
+    assert_eq!((sequences.len(), rounds.len()), (3, 3));
+    for (at, (sequence, rounds)) in sequences.iter().zip(rounds).enumerate() {
+        assert_eq!((&rounds["text"], &rounds["prompt"]), (&at.into(), &sequence["prompt"]));
+        let tokens = sequence["prompt_tokens"].as_array().unwrap().len();
+        assert_eq!(rounds["prompt_tokens"], tokens);
+    }
+    let missing = fs::read_to_string(&out).unwrap().replace("\"text\":2", "\"text\":3");
+    fs::write(&out, missing).unwrap();
+    refuses(&["tape", "show", &out], "the rounds are those of sequence 3, which is missing");
+}
+
 /// llama.cpp has an entry only for the last token of a character in several tokens.
 #[test]
 fn a_token_without_an_entry_moves_no_other() {

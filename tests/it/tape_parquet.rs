@@ -69,6 +69,7 @@ fn tape() -> Tape {
             LoggedRound { accepted: 1, drafted: 2 },
             LoggedRound { accepted: 1, drafted: 1 },
         ],
+        sequence: Some(0),
         unordered: true,
     }))
     .unwrap();

@@ -1,5 +1,8 @@
 //! Output on a terminal and elsewhere, streams that are closed or full, and Ctrl-C.
 
+mod drafts;
+mod narrow;
+
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
@@ -15,10 +18,15 @@ use crate::run_support::{fail, folder, run, spawn, specdec, succeed, wait_for_a_
 
 /// What a command prints on a terminal of `columns` columns.
 fn on_terminal(columns: usize, args: &[&str]) -> String {
+    after(&format!("stty rows 24 cols {columns}"), args)
+}
+
+/// What a command prints on a terminal after another one in the same shell.
+fn after(first: &str, args: &[&str]) -> String {
     let quoted = args.iter().map(|arg| format!("'{arg}'")).collect::<Vec<_>>().join(" ");
     let program = env!("CARGO_BIN_EXE_specdec");
     let mut script = Command::new("script");
-    let command = format!("stty rows 24 cols {columns}; exec {program} {quoted}");
+    let command = format!("{first}; exec {program} {quoted}");
     script.current_dir(env!("CARGO_MANIFEST_DIR")).env("TERM", "xterm").env_remove("NO_COLOR");
     let output =
         script.args(["-qec", &command, "/dev/null"]).stdin(Stdio::null()).output().unwrap();
@@ -52,7 +60,9 @@ fn the_progress_line_is_narrower_than_the_terminal() {
     let lines = shown.lines().collect::<Vec<_>>();
     assert!(lines[lines.len() - 1].ends_with("report.md"), "{shown}");
     let head = lines.iter().position(|line| line.starts_with("method ")).unwrap();
-    assert!(lines[head..lines.len() - 1].iter().all(|line| line.len() <= 76), "{shown}");
+    let (table, path) = lines[head..].split_at(lines.len() - 1 - head);
+    assert!(table.iter().all(|line| line.chars().count() <= 60), "{shown}");
+    assert!(path[0].split_whitespace().count() == 1 && shown.contains("prompt_lookup"), "{shown}");
 }
 
 #[test]

@@ -159,7 +159,7 @@ pub(super) fn run(args: &AuditArgs) -> Result<()> {
     if args.json {
         output::write_json(&report)?;
     } else {
-        output::write(&report.text()?)?;
+        output::show(&report.text()?)?;
     }
     if let Some(file) = &args.tape {
         let (target, draft) = scorer.models();

@@ -112,7 +112,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<()> {
         report::write_csv(file, &costs)?;
     }
     // Even if the reader of the table has closed the pipe, the figure is written.
-    let shown = output::write(&table(info, &measured, &rows, costs.as_ref()));
+    let shown = output::show(&table(info, &measured, &rows, costs.as_ref()));
     if let Some(file) = &args.figure {
         let svg = draw(&format!("{}, {}", info.name, info.dtype), &measured, costs.as_ref())?;
         write_whole(file, svg.as_bytes())?;

@@ -100,7 +100,7 @@ impl ServedArgs {
         let fit = ServedFit::of(&points);
         let shown = match self.json {
             true => output::write_json(&ServedReport::new(&points, fit.as_ref().ok())),
-            false => output::write(&table(&points, fit.as_ref().ok())),
+            false => output::show(&table(&points, fit.as_ref().ok())),
         };
         let fit = fit.map_err(|why| anyhow!("{why}"))?;
         if let Some(file) = costs {

@@ -121,7 +121,7 @@ pub(super) fn run(
         None => (certify_external(&mut process, &options)?, None),
     };
     drop(process);
-    let shown = output::write(&certificate.table());
+    let shown = output::show(&certificate.table());
     if let Some(path) = json {
         let file = ExternalFile { provenance, command, rows, certificate: &certificate };
         let text = serde_json::to_string(&file).context("cannot write JSON")?;
@@ -130,7 +130,7 @@ pub(super) fn run(
     if !certificate.holds() {
         bail!("{}", certificate.sentence());
     }
-    shown.and(output::line(certificate.sentence()))
+    shown.and(output::show(&format!("{}\n", certificate.sentence())))
 }
 
 /// A report on a scheduler with its provenance and command.
@@ -179,5 +179,5 @@ pub(super) fn run_scheduler(
     if verdict != SchedulerVerdict::Exact {
         bail!("{}", report.sentence());
     }
-    output::line(report.sentence())
+    output::show(&format!("{}\n", report.sentence()))
 }

@@ -41,7 +41,8 @@ Examples:
 
 Every supported method is enumerated on toy models with every outcome of every draw: the joint
 distribution of several tokens must equal the target's to 1e-12. Seeded generations are sampled and
-their draws audited. Known-wrong methods must be refuted in the same run, or the command fails.
+their draws audited. Known-wrong methods must be refuted in the same run, or the command fails; --method leaves out
+their table.
 With --target or --draft, and with --full, completions of 16 tokens are sampled from a pair of
 models, and the place of every token in the target's distribution is tested for uniformity. The
 table states the total variation that would be detected. Without --method, this test uses the first
@@ -112,7 +113,10 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
         certify(&options, &mut |progress| shown.reach(progress.done, progress.total, ""))?;
     drop(shown);
     // The certificate is written even if the reader of the table has closed the pipe.
-    let shown = output::write(&certificate.table());
+    let shown = output::show(&match args.method[..] {
+        [] => certificate.table(),
+        _ => certificate.table_of_methods(),
+    });
     let file = CertificateFile { provenance, certificate: &certificate };
     if let Some(path) = &args.json {
         write_whole(path, file.json()?.as_bytes())?;
@@ -120,7 +124,7 @@ pub(super) fn run(args: &CertifyArgs) -> Result<()> {
     if args.method.is_empty() {
         keep(&args.out, &file)?;
     }
-    let said = output::line(certificate.verdict());
+    let said = output::show(&format!("{}\n", certificate.verdict()));
     match certificate.failures().len() {
         0 => shown.and(said),
         1 => bail!("1 check failed, see the line above that begins with FAILED"),

@@ -152,7 +152,7 @@ pub(super) fn run(args: &ForecastArgs) -> Result<()> {
         return output::write(&Advice::new(&found, args.audit.as_deref())?.page()?);
     }
     if !args.json {
-        return output::write(&ForecastText(&found).write()?);
+        return output::show(&ForecastText(&found).write()?);
     }
     let setting = (0, found.settings.first().copied());
     let best = found.bests(0).into_iter().map(|cell| BestRow {

@@ -72,9 +72,13 @@ impl ForecastText<'_> {
             " K  tokens per round        accepted  conditional  speedup".to_owned()
         } else {
             let ks = SHOWN_KS.map(|k| format!("K = {k:<14}"));
-            format!("tokens per round: {}acceptance", ks.concat())
+            format!("tokens per round: {}conditional", ks.concat())
         };
-        writeln!(text, "\n{head}")?;
+        let accepted = if timed { "accepted: accepted / drafted tokens; " } else { "" };
+        writeln!(
+            text,
+            "\n{accepted}conditional: accepted / drafted tokens without those after a rejection\n{head}"
+        )?;
         let key = |cell: &ForecastCell| (cell.config.sampling, cell.config.drafter);
         for group in self.0.cells.chunk_by(|a, b| key(a) == key(b)) {
             writeln!(

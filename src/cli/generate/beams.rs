@@ -7,10 +7,11 @@ use clap::Args;
 use serde::Serialize;
 
 use super::super::options::count;
+use super::stats::prefill;
 use crate::core::chance::Chance;
 use crate::core::clock::RealClock;
 use crate::core::distribution::Token;
-use crate::core::sampling::SamplingParams;
+use crate::core::sampling::{Sampler, SamplingParams};
 use crate::io::shown;
 use crate::method::beam::{
     BeamResult, BeamSearch, BeamSettings, BeamTotals, EarlyStopping, NoBeamObserver,
@@ -18,6 +19,7 @@ use crate::method::beam::{
 use crate::method::decode::MethodSpec;
 use crate::method::draft::Tools;
 use crate::model::Codec;
+use crate::tapes::tape::{TapeSequence, Teacher, log_probs};
 
 /// Beam search, with the options of transformers.
 #[derive(Debug, Args)]
@@ -91,7 +93,7 @@ impl BeamArgs {
 /// Runs the search and decodes the tokens.
 pub(super) fn search(
     search: &BeamSearch<'_>,
-    method: &MethodSpec,
+    (method, kv_cache): (&MethodSpec, bool),
     tools: Tools<'_>,
     codec: &dyn Codec,
     chance: &mut dyn Chance,
@@ -102,6 +104,7 @@ pub(super) fn search(
     let completions = hypotheses.into_iter().map(|found| {
         Ok(BeamCompletion {
             text: search.text(&found.tokens, codec)?,
+            logprobs: Vec::new(),
             stop_reason: found.reason.name(),
             score: found.score,
             log_prob: found.log_prob,
@@ -111,6 +114,7 @@ pub(super) fn search(
     Ok(BeamReport {
         completions: completions.collect::<Result<_>>()?,
         prompt_tokens: search.prompt.len(),
+        kv_cache,
         totals,
         settings: search.settings,
     })
@@ -120,6 +124,8 @@ pub(super) fn search(
 pub(super) struct BeamCompletion {
     text: String,
     tokens: Vec<Token>,
+    /// Log p of each token, once the target has read the completion again.
+    logprobs: Vec<f64>,
     score: f64,
     log_prob: f64,
     stop_reason: &'static str,
@@ -130,12 +136,26 @@ pub(super) struct BeamReport {
     #[serde(rename = "texts")]
     pub completions: Vec<BeamCompletion>,
     prompt_tokens: usize,
+    kv_cache: bool,
     #[serde(rename = "stats")]
     totals: BeamTotals,
     settings: BeamSettings,
 }
 
 impl BeamReport {
+    /// Lets the target read the completions for log p of each token.
+    pub(super) fn with_logprobs(mut self, search: &BeamSearch<'_>) -> Result<Self> {
+        let mut teacher = Teacher::new(search.target)?;
+        let sampler = Sampler::new(SamplingParams::NEUTRAL)?;
+        for found in &mut self.completions {
+            let prompt_tokens = search.prompt.to_vec();
+            let tokens = found.tokens.clone();
+            let sequence = TapeSequence { prompt_tokens, tokens, ..TapeSequence::default() };
+            found.logprobs = log_probs(&mut teacher, &sampler, &sequence)?;
+        }
+        Ok(self)
+    }
+
     /// The text of the only completion, or of several with their scores.
     pub(super) fn shown(&self) -> String {
         if let [only] = &self.completions[..] {
@@ -153,12 +173,11 @@ impl fmt::Display for BeamReport {
         let totals = &self.totals;
         writeln!(
             f,
-            "{} with {} in {:.3} s (prefill of {}: {:.3} s)",
+            "{} with {} in {:.3} s ({})",
             shown::count(totals.steps, "step"),
             shown::count(self.settings.num_beams, "beam"),
             totals.decode.as_secs_f64(),
-            shown::count(self.prompt_tokens, "token"),
-            totals.prefill.as_secs_f64()
+            prefill(self.prompt_tokens, totals.prefill, self.kv_cache)
         )?;
         write!(
             f,

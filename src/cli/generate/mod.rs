@@ -3,6 +3,7 @@
 mod beams;
 mod listener;
 mod paint;
+mod rounds;
 mod samples;
 mod stats;
 
@@ -14,7 +15,7 @@ use clap::Args;
 use serde::Serialize;
 
 use self::beams::BeamArgs;
-use self::listener::Listener;
+use self::listener::{Heard, Listener};
 use self::paint::Painter;
 use self::samples::{SampleArgs, SampleRequest};
 use self::stats::{AskedSettings, Report};
@@ -47,7 +48,7 @@ Examples:
   specdec generate --target toy:mixed ab --max-tokens 20 --json
 
 Only the completion is written to standard output, as it is generated (followed by a newline on a
-terminal); statistics go to standard error. Acceptance is accepted / proposed tokens, block
+terminal); statistics go to standard error. With --samples, it is the chosen completion. Acceptance is accepted / proposed tokens, block
 efficiency the mean number of tokens per round (accepted + 1), K the number of tokens drafted per
 round. With --temperature 0, the text is the same with and without --plain. `specdec list` shows
 the methods.")]
@@ -99,12 +100,14 @@ struct StopArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Output")]
 struct GenerateShowArgs {
-    /// Colour accepted, corrected and bonus tokens, unless NO_COLOR is set; the legend goes to
-    /// standard error
+    /// Colour accepted, corrected and bonus tokens on a terminal, unless NO_COLOR is set
     #[arg(long)]
     show_draft: bool,
-    /// Print one JSON object (text, tokens, stop_reason, class, stats, settings) instead of text;
-    /// with --samples and --num-beams, it holds all completions
+    /// Print one JSON object instead of text, with all completions of --samples and --num-beams
+    ///
+    /// It has text, tokens, logprobs (log p of each token, after all processors), rounds (proposed,
+    /// accepted, tokens and end of each), prompt_tokens, stop_reason, class, stats and settings.
+    /// docs/metrics.md defines all fields.
     #[arg(long, conflicts_with = "show_draft")]
     json: bool,
 }
@@ -175,7 +178,11 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     if let Some(settings) = beams {
         let search =
             BeamSearch { target, settings, prompt: &prompt, stop: rules, codec: Some(codec) };
-        let found = beams::search(&search, &drafting(&spec), tools, codec, &mut chance)?;
+        let method = (&drafting(&spec), !args.models.no_kv_cache);
+        let mut found = beams::search(&search, method, tools, codec, &mut chance)?;
+        if args.show.json {
+            found = found.with_logprobs(&search)?;
+        }
         return show_chosen(&found.shown(), &found, args.show.json);
     }
     if let Some(n) = samples {
@@ -187,16 +194,19 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     }
     let method = spec.build_with(tools)?;
     let mut generation = Generation::new(target, method, &prompt, rules, Some(codec))?;
-    let painter = args.show.show_draft.then(|| painter(codec)).flatten();
     let on_terminal = output::on_terminal();
+    let painter = args.show.show_draft.then(|| painter(codec, on_terminal)).flatten();
+    let coloured = painter.is_some();
     let out = (!args.show.json).then(|| std::io::stdout().lock());
     let mut listener = Listener::new(out, painter, on_terminal);
     let clock = RealClock::default();
     let ended = decode::generate(&mut generation, target, &mut chance, &clock, &mut listener);
-    let tally = listener.finish().context("cannot write to standard output")?;
+    let heard = listener.finish().context("cannot write to standard output")?;
+    let Heard { tally, log, at_line_start } = heard;
     let report = Report {
         text: generation.text(),
         tokens: generation.new_tokens(),
+        log: &log,
         prompt_tokens: prompt.len(),
         stop_reason: generation.stopped().map_or("", |reason| reason.name()),
         class: class_of(&spec, target.info().row_invariant)?,
@@ -206,8 +216,17 @@ pub(super) fn run(args: &GenerateArgs) -> Result<()> {
     if args.show.json {
         return output::write_json(&report);
     }
-    terminal::say(&report);
+    if coloured {
+        terminal::say_raw(paint::legend());
+    }
+    say_after_text(&report, at_line_start);
     Ok(())
+}
+
+/// Prints statistics on standard error, below a text that has not ended its last line in a file or
+/// pipe, which may be the same one.
+fn say_after_text(report: &impl Display, at_line_start: bool) {
+    terminal::say(format_args!("{}{report}", if at_line_start { "" } else { "\n" }));
 }
 
 /// Prints the text of the chosen completion, and a report on all of them.
@@ -215,20 +234,25 @@ fn show_chosen(text: &str, report: &(impl Serialize + Display), json: bool) -> R
     if json {
         return output::write_json(report);
     }
-    let end = if output::on_terminal() && !text.ends_with('\n') { "\n" } else { "" };
+    let ends = text.is_empty() || text.ends_with('\n');
+    let on_terminal = output::on_terminal();
+    let end = if on_terminal && !ends { "\n" } else { "" };
     output::write(&format!("{text}{end}"))?;
-    terminal::say(report);
+    say_after_text(report, on_terminal || ends);
     Ok(())
 }
 
-/// Prints the legend of the colours and returns the painter; `None` if `NO_COLOR` is set.
-fn painter(codec: &dyn Codec) -> Option<Painter<'_>> {
-    if output::no_colour() {
-        terminal::say("note: NO_COLOR is set, so tokens are not coloured");
-        return None;
-    }
-    terminal::say_raw(paint::legend());
-    Some(Painter::new(codec))
+/// The painter; `None`, with a note, where colours would be escape codes in a file, or are unwanted.
+fn painter(codec: &dyn Codec, on_terminal: bool) -> Option<Painter<'_>> {
+    let why = match (on_terminal, output::no_colour()) {
+        (true, false) => return Some(Painter::new(codec)),
+        (true, true) => "NO_COLOR is set",
+        (false, _) => "standard output is no terminal",
+    };
+    terminal::say(format_args!(
+        "note: {why}, so tokens are not coloured; --json has the tokens of every round"
+    ));
+    None
 }
 
 fn settings<'r>(
@@ -243,6 +267,7 @@ fn settings<'r>(
         vocabulary: args.models.vocabulary,
         engine: target.engine,
         dtype: target.dtype,
+        kv_cache: !args.models.no_kv_cache,
         method,
         seed: args.seed,
         stop: &args.stop,

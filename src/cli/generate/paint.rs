@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::rounds::RoundEnd;
 use crate::core::error::Error;
 use crate::core::round::RoundEvent;
 use crate::io::shown;
@@ -24,15 +25,11 @@ enum Mark {
 impl Mark {
     /// The mark of the `i`-th token that a round emitted.
     fn of(event: &RoundEvent<'_>, i: usize) -> Self {
-        let path = &event.verdict.path;
-        if i < path.len() {
-            Self::Accepted
-        } else if event.draft.is_empty() {
-            Self::Plain
-        } else if event.draft.children(path.last().copied()).next().is_some() {
-            Self::Corrected
-        } else {
-            Self::Bonus
+        match RoundEnd::of(event) {
+            _ if i < event.verdict.path.len() => Self::Accepted,
+            RoundEnd::Corrected => Self::Corrected,
+            RoundEnd::Bonus => Self::Bonus,
+            RoundEnd::Plain | RoundEnd::Stopped => Self::Plain,
         }
     }
 

@@ -8,13 +8,16 @@ use regex::Regex;
 use serde::Serialize;
 
 use super::super::options::count;
+use super::rounds::RoundLog;
 use crate::core::chance::{Request, Seeded};
 use crate::core::clock::{Clock, Who};
 use crate::core::distribution::Token;
+use crate::core::error::Error;
+use crate::core::round::RoundEvent;
 use crate::io::shown;
 use crate::method::decode::{
-    Answered, CompletionChoice, Generation, LogProb, MethodSpec, Sequence, StopRules, Totals,
-    generate_together, prefill, votes,
+    Answered, CompletionChoice, Generation, LogProb, MethodSpec, Observer, Sequence, StopRules,
+    Totals, generate_together, prefill, votes,
 };
 use crate::method::draft::Tools;
 use crate::model::{Codec, LanguageModel, Prefilled};
@@ -164,7 +167,7 @@ impl SampleRequest<'_> {
         let mut generation = Generation::new(target, method, tokens, stop, Some(self.codec))?;
         let totals = prefill(&mut generation, target, clock)?;
         let chance = Seeded::new(Request { seed: self.seed, prompt, repeat });
-        Ok(BegunSample { generation, chance, log_prob: LogProb::default(), totals })
+        Ok(BegunSample { generation, chance, log: SampleLog::default(), totals })
     }
 }
 
@@ -173,22 +176,37 @@ impl SampleRequest<'_> {
 struct BegunSample<'m> {
     generation: Generation<'m>,
     chance: Seeded,
-    log_prob: LogProb,
+    log: SampleLog,
     totals: Totals,
+}
+
+/// What is observed of a completion.
+#[derive(Debug, Default)]
+struct SampleLog {
+    log_prob: LogProb,
+    rounds: RoundLog,
+}
+
+impl Observer for SampleLog {
+    fn round(&mut self, event: &RoundEvent<'_>) -> Result<(), Error> {
+        self.log_prob.round(event)?;
+        self.rounds.round(event)
+    }
 }
 
 impl<'m> BegunSample<'m> {
     fn sequence(&mut self) -> Sequence<'_, 'm> {
-        let Self { generation, chance, log_prob, totals } = self;
-        Sequence::new(generation, chance, log_prob, totals)
+        let Self { generation, chance, log, totals } = self;
+        Sequence::new(generation, chance, log, totals)
     }
 
     fn completion(&self) -> SampledCompletion {
-        let Self { generation, log_prob, totals, .. } = self;
+        let Self { generation, log, totals, .. } = self;
         SampledCompletion {
             text: generation.text().to_owned(),
             tokens: generation.new_tokens().to_vec(),
-            log_prob: log_prob.0,
+            log: log.rounds.clone(),
+            log_prob: log.log_prob.0,
             answer: None,
             stop_reason: generation.stopped().map_or("", |reason| reason.name()),
             target_forwards: totals.target_forwards,
@@ -202,6 +220,8 @@ impl<'m> BegunSample<'m> {
 pub(super) struct SampledCompletion {
     text: String,
     tokens: Vec<Token>,
+    #[serde(flatten)]
+    log: RoundLog,
     log_prob: f64,
     answer: Option<String>,
     stop_reason: &'static str,
@@ -247,11 +267,16 @@ impl fmt::Display for SamplesReport {
             shown::count(sum(|one| one.target_forwards), "target pass"),
             shown::count(sum(|one| one.draft_forwards), "draft pass")
         )?;
-        write!(f, "chosen by {}: completion {}", self.best_of, self.chosen + 1)?;
-        write!(f, ", log p {:.4}", chosen.log_prob)?;
-        match &chosen.answer {
-            Some(answer) => write!(f, ", answer {answer} ({} of {})", self.votes, all.len()),
-            None => Ok(()),
+        write!(
+            f,
+            "the text is that of completion {}, chosen by {}",
+            self.chosen + 1,
+            self.best_of
+        )?;
+        write!(f, ": log p {:.4}", chosen.log_prob)?;
+        if let Some(answer) = &chosen.answer {
+            write!(f, ", answer {answer} ({} of {})", self.votes, all.len())?;
         }
+        write!(f, "; --json prints all {}", all.len())
     }
 }

@@ -1,10 +1,12 @@
 //! Statistics of a generation, as JSON and as a few lines of text.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::StopArgs;
+use super::rounds::{RoundEnd, RoundLog};
 use crate::core::distribution::Token;
 use crate::core::registry::{class_with_word, promise};
 use crate::core::round::RoundEvent;
@@ -21,6 +23,7 @@ pub(super) struct RoundCounts {
     accepted: usize,
     corrected: usize,
     bonus: usize,
+    plain: usize,
     #[serde(skip)]
     forks: usize,
     #[serde(skip)]
@@ -31,14 +34,14 @@ pub(super) struct RoundCounts {
 
 impl RoundCounts {
     pub(super) fn add(&mut self, event: &RoundEvent<'_>) {
-        let (path, forks) = (&event.verdict.path, event.forks());
-        let corrected = !event.truncated && forks.contains(&path.last().copied());
+        let (forks, end) = (event.forks(), RoundEnd::of(event));
         self.rounds += 1;
         self.truncated_rounds += usize::from(event.truncated);
         self.proposed += event.draft.len();
-        self.accepted += path.len();
-        self.corrected += usize::from(corrected);
-        self.bonus += usize::from(!event.draft.is_empty() && !corrected && !event.truncated);
+        self.accepted += event.verdict.path.len();
+        self.corrected += usize::from(end == RoundEnd::Corrected);
+        self.bonus += usize::from(end == RoundEnd::Bonus);
+        self.plain += usize::from(end == RoundEnd::Plain);
         self.forks += forks.len();
         self.trees += usize::from(event.draft.len() > event.draft.depth());
         self.overlap_sum += forks.into_iter().map(|at| event.overlap(at)).sum::<f64>();
@@ -89,6 +92,7 @@ pub(super) struct AskedSettings<'r> {
     pub vocabulary: Vocabulary,
     pub engine: &'r str,
     pub dtype: &'r str,
+    pub kv_cache: bool,
     #[serde(flatten)]
     pub method: &'r MethodSpec,
     pub seed: u64,
@@ -105,6 +109,8 @@ pub(super) struct AskedSettings<'r> {
 pub(super) struct Report<'r> {
     pub text: &'r str,
     pub tokens: &'r [Token],
+    #[serde(flatten)]
+    pub log: &'r RoundLog,
     pub prompt_tokens: usize,
     pub stop_reason: &'r str,
     pub class: String,
@@ -120,13 +126,9 @@ impl fmt::Display for Report<'_> {
         if let Some(pace) = stats.tokens_per_second {
             write!(f, ": {pace:.1} tokens/s")?;
         }
-        writeln!(
-            f,
-            " (prefill of {}: {:.3} s); stop reason {}",
-            count(self.prompt_tokens, "token"),
-            stats.prefill_us / 1e6,
-            self.stop_reason
-        )?;
+        let time = Duration::from_secs_f64(stats.prefill_us / 1e6);
+        let prefill = prefill(self.prompt_tokens, time, settings.kv_cache);
+        writeln!(f, " ({prefill}); stop reason {}", self.stop_reason)?;
         let passes = count(stats.target_forwards, "target pass");
         write!(f, "{passes}, {}", count(stats.draft_forwards, "draft pass"))?;
         if let Some(rate) = stats.acceptance_rate {
@@ -147,10 +149,14 @@ impl fmt::Display for Report<'_> {
             writeln!(f, "{rounds} without a draft: the context of the draft model was full")?;
         }
         if counts.proposed > 0 {
+            let RoundCounts { accepted, corrected, bonus, plain, .. } = *counts;
+            let undrafted = match plain {
+                0 => String::new(),
+                n => format!(", and {} from rounds without a draft", count(n, "token")),
+            };
             writeln!(
                 f,
-                "{} accepted, {} corrected, {} bonus tokens",
-                counts.accepted, counts.corrected, counts.bonus
+                "{accepted} accepted, {corrected} corrected, {bonus} bonus tokens{undrafted}"
             )?;
         }
         write!(f, "drafter {}", method.drafter)?;
@@ -161,7 +167,20 @@ impl fmt::Display for Report<'_> {
             let k = method.num_speculative_tokens;
             write!(f, ", verifier {}, length {}, K = {k}", method.verifier, method.length)?;
         }
-        writeln!(f, "; target {} ({}, {})", settings.target, settings.engine, settings.dtype)?;
-        write!(f, "guarantee {}: {}", class_with_word(&self.class), promise(&self.class))
+        write!(f, "; target {} ({}, {})", settings.target, settings.engine, settings.dtype)?;
+        // Plain decoding is what the others are compared with.
+        if !method.is_plain() {
+            let class = class_with_word(&self.class);
+            write!(f, "\nguarantee {class}: {}", promise(&self.class))?;
+        }
+        Ok(())
+    }
+}
+
+/// The prefill in words. Without a cache there is none, since nothing of it would be kept.
+pub(super) fn prefill(tokens: usize, time: Duration, kv_cache: bool) -> String {
+    match kv_cache {
+        true => format!("prefill of {}: {:.3} s", count(tokens, "token"), time.as_secs_f64()),
+        false => "no prefill: without a KV cache, every pass reads the whole text".to_owned(),
     }
 }

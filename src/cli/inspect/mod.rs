@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use self::beams::BeamTree;
 use super::controls::{ControlArgs, controls};
-use super::models::open_pair;
+use super::models::{PairNames, open_pair};
 use super::options::{ModelArgs, PromptArgs, count};
 use super::output;
 use super::sampling::SamplingArgs;
@@ -21,6 +21,7 @@ use crate::core::error::Error;
 use crate::core::round::RoundEvent;
 use crate::core::sampling::{History, Logits, Sampler, SamplingParams, Stage};
 use crate::core::tree::{Draft, Node, Row};
+use crate::io::shown::count as count_of;
 use crate::method::beam::{BeamSearch, BeamSettings};
 use crate::method::controls::ControlRequest;
 use crate::method::decode::{Generation, MethodSpec, Observer, PLAIN, StopRules, generate};
@@ -153,7 +154,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     let prompt = args.prompt.encode(&text, &*pair.target.codec)?;
     settings.controls = controls(&request, &pair.target)?;
     if let Some(settings) = beams {
-        return search(args, settings, &pair, &prompt);
+        return search(args, settings, (&pair, &names), &prompt);
     }
     let logits = next_logits(&*pair.target.model, &prompt)?;
     let history = History { prompt_len: prompt.len(), context: &prompt, drafted: &[] };
@@ -186,7 +187,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<()> {
     if args.show.json {
         return output::write_json(&inspection);
     }
-    output::write(&printed_inspection::render(&inspection))
+    output::show(&printed_inspection::render(&inspection))
 }
 
 impl InspectArgs {
@@ -208,7 +209,12 @@ impl InspectArgs {
 }
 
 /// Draws a beam search, without a drafter.
-fn search(args: &InspectArgs, settings: BeamSettings, pair: &Pair, prompt: &[Token]) -> Result<()> {
+fn search(
+    args: &InspectArgs,
+    settings: BeamSettings,
+    (pair, names): (&Pair, &PairNames),
+    prompt: &[Token],
+) -> Result<()> {
     let (target, codec) = (&*pair.target.model, &*pair.target.codec);
     let eos = target.info().eos.clone();
     let stop = StopRules { eos, ..StopRules::max_tokens(args.show.tokens) };
@@ -221,7 +227,15 @@ fn search(args: &InspectArgs, settings: BeamSettings, pair: &Pair, prompt: &[Tok
     if args.show.json {
         return output::write_json(&tree.nodes);
     }
-    output::write(&tree.drawn(codec))
+    let heading = format!(
+        "beam search of width {} after {} of {}, up to {}: log p of the completion so far, and its \
+         last token\n",
+        settings.num_beams,
+        count_of(prompt.len(), "prompt token"),
+        names.0,
+        count_of(args.show.tokens, "token")
+    );
+    output::show(&(heading + &tree.drawn(codec)))
 }
 
 fn held(info: &ModelInfo) -> Held {

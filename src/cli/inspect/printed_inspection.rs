@@ -42,7 +42,8 @@ pub(super) fn render(inspection: &Inspection) -> String {
     if let (Some(overlap), Some(draft)) = (inspection.overlap, &inspection.draft) {
         text.push_str(&format!(
             "\ndraft {draft}: overlap = sum of min(p, q) = {overlap:.4}, the probability that \
-             rejection sampling accepts a token drafted here\n"
+             rejection sampling accepts a token drafted here\nthe acceptance that runs print is lower: \
+             accepted / drafted tokens, and those after a rejection count as drafted, too\n"
         ));
     }
     text

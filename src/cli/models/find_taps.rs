@@ -57,7 +57,7 @@ pub(super) fn print(head: &str, target: &str, prompts: &SomePrompts) -> Result<(
         }
     }
     let text = output::aligned(&rows, |column| column >= 2).join("\n");
-    output::write(&format!(
+    output::show(&format!(
         "{text}\n\nOverlap of p and q at T = 1 on {} prompts. The right reading has the \
          largest overlap; taps and feedback are settings in configs/models.toml (docs/heads.md).\n",
         prompts.len()

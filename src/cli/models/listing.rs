@@ -46,7 +46,7 @@ pub(super) fn print(catalog: &Catalog, json: bool) -> Result<()> {
         ..listed(model, summary)
     });
     let listing = Listing { models: models.collect() };
-    if json { output::write_json(&listing) } else { output::write(&table(&listing)) }
+    if json { output::write_json(&listing) } else { output::show(&table(&listing)) }
 }
 
 type Found = Result<ModelSummary, String>;

@@ -138,7 +138,7 @@ pub(super) fn run(args: &SimulateArgs) -> Result<()> {
     if args.json {
         return output::write_json(&SimulationReport { rows: &rows });
     }
-    output::write(&simulation_text(&rows)?)
+    output::show(&simulation_text(&rows)?)
 }
 
 impl SimulateArgs {

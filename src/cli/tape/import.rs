@@ -94,10 +94,12 @@ pub(super) fn run(args: &ImportArgs) -> Result<()> {
         ));
     }
     let logs = "of which only the rounds are known: `specdec simulate` reads them";
+    let decoded = "with logged rounds: `specdec simulate` reads them";
     let foreign = "of drafts left out, since they have other lengths than their completions";
     let unknown = "left out, since a token is unknown";
     for (n, thing, what) in [
         (found.logs, "completion", logs),
+        (found.decoded, "sequence", decoded),
         (found.foreign_drafts, "list", foreign),
         (found.unknown, "sequence", unknown),
     ] {

@@ -20,7 +20,7 @@ pub(super) struct ShowArgs {
 
 /// Says what a tape holds.
 pub(super) fn run(args: &ShowArgs) -> Result<()> {
-    output::write(&contents(&read_tape_file(&args.tape)?))
+    output::show(&contents(&read_tape_file(&args.tape)?))
 }
 
 /// What a tape holds, in words.
@@ -47,17 +47,22 @@ pub(super) fn contents(tape: &Tape) -> String {
     }
     let _ = writeln!(text, "target    {target} ({})", shown::line(&header.source));
     let logs = |of: &dyn Fn(&TapeLog) -> bool| tape.logs.iter().filter(|log| of(log)).count();
-    if !tape.logs.is_empty() {
-        let tokens = tape.logs.iter().map(|log| log.tokens).sum::<usize>();
+    let decoded = logs(&|log| log.sequence.is_some());
+    if decoded > 0 {
+        let _ = writeln!(text, "rounds    of {}", count(decoded, "sequence"));
+    }
+    if decoded < tape.logs.len() {
+        let alone = tape.logs.iter().filter(|log| log.sequence.is_none());
+        let tokens = alone.map(|log| log.tokens).sum::<usize>();
         let _ = writeln!(
             text,
             "rounds    of {} without their tokens, {tokens} tokens",
-            count(tape.logs.len(), "completion")
+            count(tape.logs.len() - decoded, "completion")
         );
     }
     for (number, sampling) in header.samplings.iter().enumerate() {
         let own = sequences.iter().filter(|sequence| sequence.sampling == number).count();
-        let own = own + logs(&|log| log.sampling == number);
+        let own = own + logs(&|log| log.sequence.is_none() && log.sampling == number);
         let set = sampling.changes().map(|(key, value)| format!(" {key} = {value}"));
         let set = set.collect::<Vec<_>>().join(",");
         let set = if set.is_empty() { " temperature = 1".to_owned() } else { set };

@@ -291,13 +291,36 @@ impl Key {
         if sound {
             return Ok(());
         }
-        bail!("\"{}\" = {value}: allowed is {}", self.name, self.allowed())
+        let one = match (value, self.kind) {
+            (_, KeyKind::Texts) => "",
+            (Value::Array(_), _) => ", one for all cells; only axes, below [sweep], have lists",
+            _ => "",
+        };
+        bail!("\"{}\" = {value}: allowed is {}{one}", self.name, self.allowed())
     }
 }
 
-/// The error for a name that is not one of `keys`.
-pub(super) fn unknown<'a>(name: &str, keys: impl IntoIterator<Item = &'a str>) -> UnknownName {
-    UnknownName::new("key", name, keys)
+/// Symbols of papers, in lower case, and the keys that they stand for.
+const SYMBOLS: [(&str, &str); 4] = [
+    ("k", "num_speculative_tokens"),
+    ("gamma", "num_speculative_tokens"),
+    ("t", "temperature"),
+    ("n", "max_tokens"),
+];
+
+/// The error for a name that is not one of `keys`, which are canonical, nor of `aliases`.
+pub(super) fn unknown(
+    name: &str,
+    keys: impl IntoIterator<Item = &'static str>,
+    aliases: impl IntoIterator<Item = &'static str>,
+) -> UnknownName {
+    let keys = keys.into_iter().collect::<Vec<_>>();
+    let symbol = SYMBOLS.iter().find(|(symbol, _)| *symbol == name.to_lowercase());
+    let found = UnknownName::new("key", name, keys.iter().copied()).or_near(aliases);
+    match symbol.filter(|(_, key)| keys.contains(key)) {
+        Some((_, key)) => UnknownName { nearest: Some((*key).to_owned()), ..found },
+        None => found,
+    }
 }
 
 /// A text that is a day, or the text of a TOML date without a time.

@@ -45,6 +45,7 @@ mod thinking;
 mod tracer;
 mod training;
 mod turns;
+mod unknown_key;
 mod values;
 
 pub use arguments::ChatArguments;

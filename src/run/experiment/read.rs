@@ -11,9 +11,10 @@ use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
 
 use super::arguments::ChatArguments;
-use super::axes::{Axes, BEAM, SAMPLING, STRATEGY, SweepAxis, axes, axis};
-use super::keys::{KEYS, day, fill_in, top_key, unknown};
+use super::axes::{Axes, BEAM, SAMPLING, STRATEGY, axis};
+use super::keys::{day, fill_in, top_key};
 use super::spec::Spec;
+use super::unknown_key::{unknown_axis, unknown_key};
 use crate::core::params;
 use crate::core::sampling::SamplingParams;
 use crate::io::input::{is_shipped, is_there, read_any_text, read_text, shipped_root};
@@ -137,7 +138,9 @@ fn top(table: Table) -> Result<(Table, BTreeMap<&'static str, Vec<params::Value>
                 (axis.name, common.insert(axis.name, axis.values("", &value)?).is_some())
             }
             (None, Some(_)) => bail!("\"{name}\" is an axis: write it below [sweep]"),
-            (None, None) => bail!(unknown(&name, top_names())),
+            (None, None) => {
+                return Err(unknown_key(&name, |_| "write it below [sweep]".to_owned()));
+            }
         };
         if twice {
             bail!("\"{key}\" is given twice, once as \"{name}\"");
@@ -152,11 +155,6 @@ fn top(table: Table) -> Result<(Table, BTreeMap<&'static str, Vec<params::Value>
 }
 
 const EXCLUDE: &str = "\"exclude\" must be a list of tables: write [[exclude]]";
-
-fn top_names() -> impl Iterator<Item = &'static str> {
-    let settings = axes().into_iter().filter(SweepAxis::is_setting);
-    KEYS.iter().map(|key| key.name).chain(settings.map(|axis| axis.name))
-}
 
 /// The tables of one sweep or of a list of sweeps.
 fn tables(value: Value) -> Result<Vec<Table>> {
@@ -183,7 +181,9 @@ fn axes_of(table: Table, place: &str, below: &str) -> Result<Axes> {
             if top_key(&name).is_some() {
                 bail!("\"{name}\" is not an axis: write it at the top, above all tables");
             }
-            bail!("{}{below}", unknown(&name, axes().iter().map(|axis| axis.name)));
+            return Err(unknown_axis(&name, below, |_| {
+                "write it at the top, above all tables".to_owned()
+            }));
         };
         let values = axis.values(&format!("{place}."), &value)?;
         if found.0.insert(axis.name, values).is_some() {
@@ -300,8 +300,12 @@ fn apply(table: &mut Table, set: &str) -> Result<()> {
             table.insert("sweep".into(), sweeps.into());
         }
         (Some(key), None) => bail!("\"{name}\" is not an axis: write {}={text}", key.name),
-        (None, None) if in_sweep => bail!(unknown(name, axes().iter().map(|axis| axis.name))),
-        (None, None) => bail!(unknown(name, top_names())),
+        (None, None) if in_sweep => {
+            return Err(unknown_axis(name, "", |key| format!("write {key}={text}")));
+        }
+        (None, None) => {
+            return Err(unknown_key(name, |axis| format!("write sweep.{axis}={text}")));
+        }
     }
     Ok(())
 }

@@ -18,7 +18,8 @@ const ROWS: usize = 30;
 /// Spaces between columns.
 const GAP: usize = 2;
 
-/// The minimum width of a column: narrower ones would break method names in two.
+/// The minimum width of a text column; it is wider where a word, such as the name of a method, is
+/// longer.
 const NARROW: usize = 13;
 
 /// The short name of the K that stands for a method where no times say which is best.
@@ -85,8 +86,8 @@ impl Brief {
         Self { warnings, head: head.map(str::to_owned), rows }
     }
 
-    /// The text, wrapped at `columns` columns. Numbers are never broken, so rows of the table
-    /// may be longer on a very narrow terminal.
+    /// The text, wrapped at `columns` columns. Numbers and words are never broken, so rows of the
+    /// table may be longer on a narrow terminal.
     pub fn text(&self, columns: usize) -> String {
         let mut lines = Vec::new();
         for warning in self.warnings.iter().take(WARNINGS) {
@@ -116,15 +117,23 @@ fn length(text: &str) -> usize {
 }
 
 /// Fits every column to its contents. If the table is then too wide, shrinks the widest
-/// text column until it fits. A column without text has no width.
+/// text column until it fits. A column without text has no width. A table that cannot fit keeps its
+/// widths, since terminals get its rows in several lines.
 fn widths(table: &[&[String; COLUMNS]], columns: usize) -> [usize; COLUMNS] {
-    let mut widths: [usize; COLUMNS] = std::array::from_fn(|column| {
+    let whole: [usize; COLUMNS] = std::array::from_fn(|column| {
         table.iter().map(|row| length(&row[column])).max().unwrap_or(0)
     });
+    let longest = |column: usize| {
+        let words = table.iter().flat_map(|row| row[column].split(' '));
+        words.map(length).max().unwrap_or(0).max(NARROW)
+    };
+    let mut widths = whole;
     let gaps = GAP * widths.iter().filter(|width| **width > 0).count().saturating_sub(1);
     while widths.iter().sum::<usize>() + gaps > columns {
         let widest = WORDS.into_iter().max_by_key(|&column| widths[column]);
-        let Some(column) = widest.filter(|&column| widths[column] > NARROW) else { break };
+        let Some(column) = widest.filter(|&column| widths[column] > longest(column)) else {
+            return whole;
+        };
         widths[column] -= 1;
     }
     widths

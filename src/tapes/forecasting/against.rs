@@ -22,6 +22,7 @@ pub struct ForecastGap {
     #[serde(flatten)]
     pub sampling: SamplingParams,
     pub drafter: String,
+    pub params: String,
     pub verifier: String,
     pub num_speculative_tokens: usize,
     pub prompts: usize,
@@ -111,6 +112,7 @@ fn gap(tape: &Tape, own: &ForecastCell, cell: &CellView, run: &Run) -> Option<Fo
         cell: cell.id.clone(),
         sampling: cell.method.sampling.clone(),
         drafter: cell.method.drafter.clone(),
+        params: cell.method.params.words(),
         verifier: cell.method.verifier.clone(),
         num_speculative_tokens: own.config.k,
         prompts: prompts.len(),

@@ -89,8 +89,7 @@ pub fn read_external_sequences(path: &Path) -> Result<ExternalSequences> {
         if line.trim().is_empty() {
             continue;
         }
-        let added = serde_json::from_str(&line).map_err(|error| error.to_string());
-        let added = added.and_then(|line| found.add(line));
+        let added = SequenceLine::parse(line.as_bytes()).and_then(|line| found.add(line));
         added.map_err(|why| Error::file(path, format!("line {number}: {why}")))?;
     }
     number_repeats(&mut found.tape.sequences);
@@ -142,6 +141,19 @@ impl ExternalSequences {
 }
 
 impl SequenceLine {
+    /// Reads a line of JSON.
+    ///
+    /// # Errors
+    /// Says what is wrong with it; a row of a file of prompts is recognised.
+    pub fn parse(line: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(line).map_err(|error| match is_prompt(line) {
+            true => "it is a prompt without a completion; expected are completions, with \
+                     \"prompt_ids\" and \"output_ids\" in each line, or a tape"
+                .to_owned(),
+            false => error.to_string(),
+        })
+    }
+
     /// Checks what [`read_external_sequences`] checks of a line.
     ///
     /// # Errors
@@ -149,6 +161,16 @@ impl SequenceLine {
     pub fn check(&self) -> Result<(), String> {
         ExternalSequences::empty()?.add(self.clone())
     }
+}
+
+/// Whether a line has the prompt of a file of prompts, and no tokens.
+fn is_prompt(line: &[u8]) -> bool {
+    const PROMPTS: [&str; 6] =
+        ["prompt", "turns", "messages", "conversation", "conversations", "question"];
+    const TOKENS: [&str; 2] = ["prompt_ids", "output_ids"];
+    let row = serde_json::from_slice::<serde_json::Value>(line).unwrap_or_default();
+    let has = |keys: &[&str]| keys.iter().any(|key| row.get(key).is_some());
+    has(&PROMPTS) && !has(&TOKENS)
 }
 
 /// Checks the reported rounds. The end of the completion may cut the last one, and the first token

@@ -19,7 +19,7 @@ pub struct Tape {
     pub sequences: Vec<TapeSequence>,
     /// The drafters that have scored them.
     pub drafters: Vec<TapeDrafter>,
-    /// Decodings of which only the rounds are known.
+    /// The rounds of decodings, some of sequences of the tape.
     pub logs: Vec<TapeLog>,
     scores: BTreeMap<(usize, usize), TapeScore>,
 }
@@ -55,6 +55,9 @@ impl Tape {
             TapeLine::Log(log) => {
                 self.check_sampling(log.sampling)?;
                 self.check_drafter(log.drafter)?;
+                if let Some(at) = log.sequence.filter(|&at| at >= self.sequences.len()) {
+                    return Err(format!("the rounds are those of sequence {at}, which is missing"));
+                }
                 log.check()?;
                 self.logs.push(log);
             }

@@ -26,6 +26,9 @@ pub struct TapeLog {
     pub tokens: usize,
     /// The rounds.
     pub rounds: Vec<LoggedRound>,
+    /// The sequence that was decoded by these rounds, by its index; `None` if the tape lacks it.
+    #[serde(default, rename = "text", skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<usize>,
     /// Whether the order of the rounds is unknown.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unordered: bool,

@@ -40,21 +40,30 @@ fn same(known: &TapeDrafter, own: &TapeDrafter) -> bool {
     (&known.drafter, &known.model) == (&own.drafter, &own.model)
 }
 
-/// Appends decodings of which only the rounds are known, each with its place in the log.
+/// The rounds of a decoding, their place in the log, and the sequence that they decoded, if the log
+/// has it, too.
+pub(super) type PlacedRounds = (String, Option<usize>, LoggedRounds);
+
+/// Appends the rounds of decodings.
 pub(super) fn append_rounds(
     file: &mut TapeFile,
     drafter: &TapeDrafter,
-    rounds: Vec<(String, LoggedRounds)>,
+    rounds: Vec<PlacedRounds>,
 ) -> Result<()> {
     if rounds.is_empty() {
         return Ok(());
     }
     let drafted = |own: &LoggedRounds| own.rounds.iter().map(|round| round.drafted).max();
-    let most = rounds.iter().filter_map(|(_, own)| drafted(own)).max().unwrap_or(0);
+    let most = rounds.iter().filter_map(|(.., own)| drafted(own)).max().unwrap_or(0);
     let number = file.tape().drafters.len();
     file.append(TapeLine::Drafter(TapeDrafter { most: Some(most), ..drafter.clone() }))?;
-    for (at, (place, own)) in rounds.into_iter().enumerate() {
-        let log = log(number, at, most, own).with_context(|| place.clone())?;
+    for (at, (place, sequence, own)) in rounds.into_iter().enumerate() {
+        let mut log = log(number, at, most, own).with_context(|| place.clone())?;
+        if let Some(own) = sequence.and_then(|at| file.tape().sequences.get(at)) {
+            // The name of a response is another one for each of them.
+            (log.prompt, log.prompt_tokens) = (own.prompt.clone(), own.prompt_tokens.len());
+            log.sequence = sequence;
+        }
         file.append(TapeLine::Log(log)).with_context(|| place)?;
     }
     Ok(())
@@ -85,6 +94,7 @@ fn log(drafter: usize, number: usize, most: usize, own: LoggedRounds) -> Result<
         prompt_tokens: own.prompt_tokens,
         tokens,
         rounds,
+        sequence: None,
         unordered: own.unordered,
     })
 }

@@ -92,6 +92,8 @@ pub struct Import<'a> {
 pub struct Imported {
     /// Decodings of which only the rounds are known.
     pub logs: usize,
+    /// Sequences of which the rounds are known, too.
+    pub decoded: usize,
     /// Lists of drafts that were skipped, since they belong to other completions.
     pub foreign_drafts: usize,
     /// Sequences that were skipped, since one of their tokens is unknown.
@@ -123,7 +125,7 @@ impl Import<'_> {
         for (place, line) in lines(from)? {
             let logged = self.check_request(&line).and_then(|()| read(&line));
             let logged = logged.with_context(|| place.clone())?;
-            rounds.extend(logged.rounds.into_iter().map(|own| (place.clone(), own)));
+            let (before, is_only) = (sequences.len(), logged.sequences.len() == 1);
             for logged in logged.sequences {
                 found.foreign_drafts += logged.foreign_drafts;
                 let sequence = self.sequence(&logged, &mut spellings, &mut teacher, &mut found);
@@ -135,8 +137,11 @@ impl Import<'_> {
                     None => found.unknown += 1,
                 }
             }
+            let own = (is_only && sequences.len() > before).then_some(before);
+            rounds.extend(logged.rounds.into_iter().map(|rounds| (place.clone(), own, rounds)));
         }
-        found.logs = rounds.len();
+        found.decoded = rounds.iter().filter(|(_, own, _)| own.is_some()).count();
+        found.logs = rounds.len() - found.decoded;
         if sequences.is_empty() && rounds.is_empty() {
             bail!("{} holds no sequence whose tokens are all known", from.display());
         }

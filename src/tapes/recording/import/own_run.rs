@@ -111,6 +111,7 @@ fn logs(cell: &CellView, (sampling, drafter): (usize, usize)) -> Vec<TapeLog> {
             .iter()
             .map(|round| LoggedRound { accepted: round.accepted, drafted: round.proposed })
             .collect(),
+        sequence: None,
         unordered: false,
     };
     samples.map(log).collect()
