@@ -1,5 +1,7 @@
 //! `report.html`: the same report as `report.md`, in one file that asks for nothing.
 
+mod microscope;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
