@@ -1,5 +1,6 @@
 //! `report.html`: the same report as `report.md`, in one file that asks for nothing.
 
+mod labels;
 mod microscope;
 
 use std::collections::BTreeSet;

@@ -51,8 +51,8 @@ const FIGURES: &[(&str, &str, DrawFigure)] = &[
     ),
     (
         "methods",
-        "Acceptance, tokens per target pass and speedup of every method with too few K for a \
-         curve, and of the others at their best K; bars are 95 % intervals over prompts.",
+        "alpha (the mean of Σ min(p, q) per position), tokens per target pass and speedup of every \
+         method with too few K for a curve, and of the others at their best K; bars are 95 % intervals over prompts.",
         methods::draw,
     ),
     (
