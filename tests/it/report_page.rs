@@ -1,5 +1,6 @@
 //! `report.html`: the same report as `report.md`, in one file that asks for nothing.
 
+mod example;
 mod labels;
 mod microscope;
 
