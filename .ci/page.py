@@ -2,8 +2,9 @@
 
     page.py BROWSER SCREENSHOTS PAGE...
 
-Checks that nothing is fetched and no error is logged, that the page fits narrow and wide
-windows, that no texts of figures overlap or are cut off, that values appear under the pointer
+Checks that nothing is fetched and no error is logged, that the page fits narrow, middle and wide
+windows and its figures fill them, that the first column of a table stays in view, that the token
+microscope opens on a generation with drafts, that no texts of figures overlap or are cut off, that values appear under the pointer
 and at the arrow keys, that filters and sorting work, that Tab reaches everything, that text has
 the contrast of WCAG AA, and how the page prints. SCREENSHOTS is a folder for pictures, or empty.
 """
@@ -19,7 +20,7 @@ import urllib.request
 
 from websockets.sync.client import connect
 
-NARROW, WIDE = 400, 1600
+NARROW, MIDDLE, WIDE = 400, 1000, 1600
 
 # The contrast of every visible text with what lies behind it, as the worst offenders.
 CONTRAST = """(() => {
@@ -90,6 +91,33 @@ ILLEGIBLE = """(() => {
   }
   return wrong.slice(0, 5);
 })()"""
+
+# Tables that are scrolled, and whose first column does not stay on top of the others.
+UNSTUCK = """(() => {
+  const wrong = [];
+  let scrolled = 0;
+  for (const region of document.querySelectorAll('section .scroll')) {
+    const cell = region.querySelector('tbody tr:not([hidden]) td');
+    cell.scrollIntoView({ block: 'center' });
+    region.scrollLeft = 60;
+    if (region.scrollLeft > 0) {
+      scrolled += 1;
+      const box = cell.getBoundingClientRect();
+      const away = box.left - region.getBoundingClientRect().left;
+      const top = document.elementFromPoint(box.left + 3, box.top + box.height / 2);
+      if (Math.abs(away) > 1 || (top && top !== cell)) wrong.push(region.ariaLabel);
+    }
+    region.scrollLeft = 0;
+  }
+  return { scrolled, wrong };
+})()"""
+
+# Figures that leave more than a fifth of their frame empty.
+UNFILLED = """Array.from(document.querySelectorAll('figure')).filter((figure) => {
+  const drawing = Array.from(figure.querySelectorAll('svg'))
+    .find((drawing) => drawing.getClientRects().length > 0);
+  return drawing.getBoundingClientRect().width < 0.8 * figure.clientWidth;
+}).map((figure) => figure.id)"""
 
 # What Tab should reach.
 FOCUSABLE = """Array.from(document.querySelectorAll(
@@ -269,9 +297,15 @@ def sorting(browser, faults):
 
 
 def microscope(browser, faults):
-    """Tokens say where they come from."""
+    """It opens on a generation with drafts, and tokens say where they come from."""
     if not browser.run("document.querySelectorAll('#text .t').length > 0"):
         return
+    drafted = "document.querySelectorAll('#text .accepted, #text .correction, #text .bonus').length"
+    faults.check(browser.run(drafted) > 0, "it opens on a generation without drafts")
+    opened = browser.run("document.getElementById('facts').textContent")
+    faults.check("proposed" in opened, "no round is open")
+    rejected = browser.run("document.querySelector('#text .correction.same') !== null")
+    faults.check(not rejected or "✗" not in opened or "those of the rejected token" in opened, opened)
     browser.mouse("document.querySelector('#text .t')")
     tip = browser.run("document.getElementById('tip').textContent")
     faults.check("round 0" in tip, f"no origin under the pointer: {tip!r}")
@@ -299,10 +333,15 @@ def tabbing(browser, faults):
 
 def looks(browser, faults, page, pictures):
     """The page fits, and its text can be read."""
-    for width in [NARROW, WIDE]:
+    for width in [NARROW, MIDDLE, WIDE]:
         browser.size(width)
         wrong = browser.run(ILLEGIBLE)
         faults.check(not wrong, f"figures at {width}: {wrong}")
+        unfilled = browser.run(UNFILLED)
+        faults.check(not unfilled, f"figures at {width} are narrower than their frames: {unfilled}")
+        unstuck = browser.run(UNSTUCK)
+        faults.check(not unstuck["wrong"], f"first columns at {width} leave: {unstuck['wrong']}")
+        faults.check(width != NARROW or unstuck["scrolled"] > 0, "no table was scrolled")
         for scheme in ["light", "dark"]:
             browser.scheme(scheme)
             wide = browser.run("document.documentElement.scrollWidth")

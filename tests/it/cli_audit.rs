@@ -76,7 +76,8 @@ fn an_audit_shows_the_numbers_of_its_bets() {
     let tape = own.scored();
     let (found, ..) = audited(&[&tape, "--draft", "toy:mixed"]);
     let shown = stdout(&["audit", &tape, "--target", "toy:mixed", "--draft", "toy:mixed"]);
-    let tables = shown.split("  strength        TV     TV bound  detectable\n").skip(1);
+    assert!(shown.contains("\nTV: total variation per token from the target's distribution, "));
+    let tables = shown.split("  strength  bug's TV   TV at most  least TV found\n").skip(1);
     let mut differ = 0;
     for (verdict, table) in found.as_array().unwrap().iter().zip(tables) {
         for (bet, line) in verdict["bets"].as_array().unwrap().iter().zip(table.lines()) {

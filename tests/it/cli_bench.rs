@@ -30,7 +30,13 @@ fn measures_a_pair_and_writes_csv() {
     let args = ["bench", "--target", &target, "--draft", &draft, "--seconds", "0"];
     let more = ["--dtype", "q8_0", "--csv", &csv];
     let table = stdout(&[&args[..], &more].concat());
-    for part in ["reading as much", "of the peak of", "at K = 0, T = 1", "at K = 4, T = 1"] {
+    for part in [
+        "; reading as much: ",
+        "GB/s  of reading  kept",
+        "of the peak of",
+        "at K = 0, T = 1",
+        "at K = 4, T = 1",
+    ] {
         assert!(table.contains(part), "no {part:?} in\n{table}");
     }
     // Whether there is a conclusion depends on other work on the machine.

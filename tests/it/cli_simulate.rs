@@ -246,6 +246,7 @@ fn rows_are_documented_and_repeatable() {
     assert!(shown.contains("5 per s: the fastest is "), "{shown}");
     assert_eq!(rows(&file).len(), 2 * 2 * 5, "temperatures, loads, policies");
     assert_eq!(stdout(&[&args[..], &["--rate", "5,inf"]].concat()), shown);
+    assert!(shown.contains("  batch  tokens per round of drafted + 1\n"), "{shown}");
     let doc = include_str!("../../docs/simulate.md");
     let headings = [headings::<SimulationRow>(), headings::<RequestRow>()];
     let own_columns = headings

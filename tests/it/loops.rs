@@ -120,7 +120,7 @@ fn the_summary_has_shares_of_loops_and_speedups_without() {
 /// changes its verdict; the sentence does not come first.
 #[test]
 fn verdicts_above_ten_percent_rest_on_generations_without_loops() {
-    let head = "| method | sampling | class | best K | speedup [95 %] |";
+    let head = "| method | sampling | best K | speedup [95 %] |";
     let best = |text: &str| {
         let row = text.lines().find(|line| line.starts_with("| model | T = 0 |")).unwrap();
         let cells = row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned());
@@ -139,8 +139,8 @@ fn verdicts_above_ten_percent_rest_on_generations_without_loops() {
     );
     assert!(text.contains(&format!("{head} without loops [95 %] |")), "{text}");
     let row = best(&text);
-    assert_eq!(row.last().unwrap(), "slower", "{text}");
-    assert!(row[5].starts_with("0.") && row[5].ends_with(']'), "{row:?}");
+    assert_eq!(row[5], "slower", "{text}");
+    assert!(row[4].starts_with("0.") && row[4].ends_with(']'), "{row:?}");
     // A contrast with T = 0 rests on the 17 prompts without a loop, and another one on T = 1.
     for contrast in ["temperature | 1 | 0 | 2 | 17", "num_speculative_tokens | 3 | 1 | 1 | 20"] {
         assert!(text.contains(&format!("\n| {contrast} | ")), "{contrast}: {text}");
@@ -159,8 +159,8 @@ fn verdicts_above_ten_percent_rest_on_generations_without_loops() {
     let few = looping(2, 0.01, 2.0);
     let (folder, text) = reported(&few);
     assert!(text.lines().nth(4).unwrap().ends_with("at most 8.1 % lie in repetition loops."));
-    assert!(text.contains(&format!("{head} predicted |")), "{text}");
-    assert_ne!(best(&text).last().unwrap(), "faster", "loops count if they are few");
+    assert!(text.contains(&format!("{head} against plain decoding |")), "{text}");
+    assert_ne!(best(&text)[4], "faster", "loops count if they are few");
     assert!(text.contains("\n| num_speculative_tokens | 3 | 1 | 2 | 20 | "), "{text}");
     assert!(!report(folder.path()).unwrap().0.text(200).contains("without loops"));
 }
@@ -170,5 +170,5 @@ fn verdicts_above_ten_percent_rest_on_generations_without_loops() {
 fn a_run_of_loops_alone_has_no_verdict() {
     let (_folder, text) = reported(&looping(20, 3.0, 1.0));
     let row = text.lines().find(|line| line.starts_with("| model | T = 0 |")).unwrap();
-    assert!(row.ends_with("| unknown: too few prompts without loops |"), "{row}");
+    assert!(row.contains("| unknown: too few prompts without loops |"), "{row}");
 }

@@ -1,5 +1,9 @@
 //! `report.html`: the same report as `report.md`, in one file that asks for nothing.
 
+mod example;
+mod labels;
+mod microscope;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;

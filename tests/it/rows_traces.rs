@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use specdec::core::chance::{Chance, Purpose, Request, Seeded, Site};
 use specdec::core::distribution::Token;
 use specdec::measure::rows::{TraceNode, TraceRound, TraceRow};
 use specdec::run::experiment::Cell;
@@ -24,7 +25,17 @@ impl Replay<'_> {
         steps: &[Step],
         tokens: &[Token],
     ) -> TraceRow {
-        let rounds = steps.iter().map(|step| self.traced(cell, step)).collect::<Vec<_>>();
+        let mut rounds = steps.iter().map(|step| self.traced(cell, step)).collect::<Vec<_>>();
+        if cell.method.verifier == "rejection" {
+            let seed = self.setup.plan.seed;
+            let mut chance = Seeded::new(Request { seed, prompt, repeat });
+            for (number, round) in (0..).zip(&mut rounds) {
+                chance.begin_round(number);
+                for (node, traced) in round.nodes.iter_mut().enumerate() {
+                    traced.uniform = traced.reached.then(|| digits(uniform(&mut chance, node)));
+                }
+            }
+        }
         let mut named = tokens.iter().copied().collect::<BTreeSet<_>>();
         for round in &rounds {
             named.extend(round.last.iter().map(|top| top.0));
@@ -64,6 +75,7 @@ impl Replay<'_> {
                 q: digits(q[at]),
                 overlap: digits(overlap(&p, &q)),
                 acceptance: digits(acceptance),
+                uniform: None,
                 reached,
                 accepted: step.path.contains(&id),
                 target: of(&p),
@@ -74,6 +86,17 @@ impl Replay<'_> {
         }
         TraceRound { nodes, last: top(&self.p(cell, step, step.path.last().copied())) }
     }
+}
+
+/// The uniform number by which a node is accepted, as the smallest probability that accepts it.
+fn uniform(chance: &mut Seeded, node: usize) -> f64 {
+    let site = Site { purpose: Purpose::Accept, node };
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if chance.bernoulli(site, middle) { high = middle } else { low = middle }
+    }
+    low
 }
 
 /// norm((p − q)⁺), if p and q differ.

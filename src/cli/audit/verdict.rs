@@ -131,13 +131,15 @@ impl SamplingVerdict {
         }
         writeln!(
             text,
-            "\nbug                        log10 e  strength        TV     TV bound  detectable"
+            "\nTV: total variation per token from the target's distribution, of the whole bug, at \
+             most in its direction, and the least that would be refuted\n\
+             bug                        log10 e  strength  bug's TV   TV at most  least TV found"
         )?;
         for bet in &verdict.bets {
             let number = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.4}"));
             writeln!(
                 text,
-                "{:25} {:>8.1}  {:>8.3}  {:>8.4}  {:>11}  {:>10}",
+                "{:25} {:>8.1}  {:>8.3}  {:>8.4}  {:>11}  {:>14}",
                 bet.bug,
                 bet.log10_e,
                 bet.strength,

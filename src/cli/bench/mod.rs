@@ -166,16 +166,21 @@ fn describe(
     }
     writeln!(text, "{threads} threads, {isa}")?;
     let gb = measured.reading.median().map(|us| info.bytes_per_token as f64 / us / 1e3);
-    writeln!(text, "weights per token: {mega:.1} MB; reading as much: {} GB/s\n", shown(gb, 1))?;
     writeln!(
         text,
-        " m  threads   median us      min us  spread  T(m)/T(1)   GB/s  share  kept  dropped"
+        "weights per token: {mega:.1} MB; reading as much: {} GB/s, of which passes reach the share \
+         \"of reading\"\n",
+        shown(gb, 1)
+    )?;
+    writeln!(
+        text,
+        " m  threads   median us      min us  spread  T(m)/T(1)   GB/s  of reading  kept  dropped"
     )?;
     for row in rows {
         let percent = |share: Option<f64>| shown(share.map(|s| 100.0 * s), 1);
         writeln!(
             text,
-            "{:2} {:8} {:>11} {:>11} {:>6}% {:>10} {:>6} {:>5}% {:5} {:8}",
+            "{:2} {:8} {:>11} {:>11} {:>6}% {:>10} {:>6} {:>10}% {:5} {:8}",
             row.m,
             row.threads,
             shown(row.median_us, 1),

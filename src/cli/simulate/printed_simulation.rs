@@ -32,7 +32,8 @@ pub(super) fn simulation_text(rows: &[SimulationRow]) -> Result<String> {
 }
 
 const HEAD: &str = "load          policy             K  tokens/s  throughput         speedup            \
-                    ms per token: median, p95, p99  first token p95  batch  per round";
+                    ms per token: median, p95, p99  first token p95  batch  \
+                    tokens per round of drafted + 1";
 
 fn load(row: &SimulationRow) -> String {
     match (row.rate, row.clients) {

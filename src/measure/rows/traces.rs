@@ -46,6 +46,10 @@ pub struct TraceNode {
     /// The probability with which rejection sampling accepts it once it has rejected its
     /// earlier siblings.
     pub acceptance: f64,
+    /// The uniform number in [0, 1) of the decision: it was accepted if this is below `acceptance`.
+    /// Only for reached tokens under rejection sampling, whose decisions are of this kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uniform: Option<f64>,
     /// Whether the verifier decided on it.
     pub reached: bool,
     /// Whether the verifier kept it.

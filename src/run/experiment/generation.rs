@@ -222,10 +222,11 @@ impl<'a> Drawing<'a> {
     ) -> Result<Self> {
         let plan = setup.plan;
         let method = cell.method.build_with(models.tools(setup.texts))?;
-        let tracer = records(setup, text).then(Tracer::default);
+        let request = text.request(plan.seed);
+        let tracer = records(setup, text).then(|| Tracer::new(cell, request));
         Ok(Self {
             generation: begin(setup, &models.target, method, text)?,
-            chance: Seeded::new(text.request(plan.seed)),
+            chance: Seeded::new(request),
             recorder: Recorder::new(cell, &text.prompt.id, text.repeat, plan.trace, tracer)?,
             totals: Totals::default(),
         })

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::blocks::BlockText;
 use super::cell::Cell;
 use super::setup::Setup;
+use crate::core::chance::{Chance, Purpose, Request, Seeded, Site};
 use crate::core::distribution::{Dist, Token};
 use crate::core::round::RoundEvent;
 use crate::core::tree::{NodeId, Row};
@@ -30,16 +31,35 @@ pub(super) fn records(setup: &Setup<'_>, text: &BlockText<'_>) -> bool {
     setup.plan.trace || sampled
 }
 
+/// The verifier that accepts a token if a uniform number is below its acceptance probability.
+const BY_UNIFORM: &str = "rejection";
+
 /// Collects the rounds of one generation.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tracer {
+    /// The random numbers of the generation, if its verifier compares them with acceptance
+    /// probabilities. They have addresses, so they can be read again.
+    chance: Option<Seeded>,
     rounds: Vec<TraceRound>,
 }
 
 impl Tracer {
+    pub(super) fn new(cell: &Cell, request: Request<'_>) -> Self {
+        let by_uniform = cell.method.verifier == BY_UNIFORM;
+        Self { chance: by_uniform.then(|| Seeded::new(request)), rounds: Vec::new() }
+    }
+
     pub(super) fn round(&mut self, event: &RoundEvent<'_>) {
         let last = &event.targets[event.verdict.last_row().number()];
-        self.rounds.push(TraceRound { nodes: nodes(event), last: top(last) });
+        let mut nodes = nodes(event);
+        if let Some(chance) = &mut self.chance {
+            chance.begin_round(event.round);
+            for (node, traced) in nodes.iter_mut().enumerate().filter(|(_, node)| node.reached) {
+                let uniform = chance.uniform(Site { purpose: Purpose::Accept, node });
+                traced.uniform = Some(rounded(uniform));
+            }
+        }
+        self.rounds.push(TraceRound { nodes, last: top(last) });
     }
 
     /// The row of the generation with these new tokens.
@@ -96,6 +116,7 @@ fn nodes(event: &RoundEvent<'_>) -> Vec<TraceNode> {
             q: rounded(q.p(node.token)),
             overlap: rounded(target.overlap(&q)),
             acceptance: rounded(acceptance),
+            uniform: None,
             reached,
             accepted: path.contains(&id),
             target: of(target),

@@ -6,7 +6,7 @@ use super::best::SeriesContest;
 use super::document::{DocBlock, DocFigure, TableCell, external, ours, strong};
 use super::loops::{LoopShares, any_looping, judged_samples, loop_free_cell, pairs_of};
 use super::run::Run;
-use super::tables::{columns, lines, number, verdict_cell, with_interval};
+use super::tables::{columns, number, verdict_cell, with_interval};
 use super::warnings::warnings;
 use super::{
     batches, beams, contrasts, controls, divergence, held_out, machines, other_tools, outliers,
@@ -138,9 +138,9 @@ fn best_lengths(run: &Run) -> Vec<DocBlock> {
     let times = &run.times;
     let loops = times.is_valid() && any_looping(run);
     let k = format!("{}:", times.chosen_k());
-    let mut head = vec!["method", "sampling", "class", &k, "speedup [95 %]:"];
+    let mut head = vec!["method", "sampling", &k, "speedup [95 %]:"];
     head.extend(loops.then_some(WITHOUT_LOOPS));
-    head.extend(["predicted:", "best in resamples:", "against plain decoding"]);
+    head.extend(["against plain decoding", "predicted speedup:", "best in resamples:", "class"]);
     let mut left_out = Vec::new();
     let rows = run.series().filter_map(|series| {
         let (cell, contest) = (series.best()?, SeriesContest::of(run, &series)?);
@@ -152,13 +152,15 @@ fn best_lengths(run: &Run) -> Vec<DocBlock> {
         });
         left_out.extend(few);
         let wins = times.is_valid().then(|| contest.wins()).flatten();
-        let mut line = cell.line();
-        line.push(with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2));
+        let [method, sampling, class, k] = cell.line();
+        let speedup = with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2);
+        let mut line = vec![method, sampling, k, speedup];
         line.extend(loops.then(|| loop_free_cell(row)));
         line.extend([
+            verdict_cell(cell.verdict.words()),
             number(row.predicted_speedup, 2),
             wins.map_or_else(|| number(None, 0), |wins| TableCell::percent(wins, 0)),
-            verdict_cell(cell.verdict.words()),
+            class,
         ]);
         Some(line)
     });
@@ -230,42 +232,41 @@ fn checks(run: &Run) -> Vec<DocBlock> {
 
 fn cells(run: &Run) -> Vec<DocBlock> {
     let loops = any_looping(run);
-    let mut head = columns(&[
-        "cell",
-        "status",
-        "rounds:",
-        "acceptance rate:",
-        "alpha [95 %]:",
-        "τ [95 %]:",
-        "c:",
-        "T(K+1)/T(1):",
-        "tokens/s:",
-        "speedup [95 %]:",
-    ]);
+    let mut head = vec!["method", "sampling", "K:", "speedup [95 %]:"];
     head.extend(loops.then_some(WITHOUT_LOOPS));
-    head.push("predicted:");
-    let table = lines(run.drafted(), |cell| {
-        let row = &cell.row;
-        let mut line = vec![
-            cell.id.as_str().into(),
-            row.status.as_str().into(),
-            row.rounds.into(),
+    head.extend([
+        "tokens/s:",
+        "τ, tokens per round [95 %]:",
+        "accepted ÷ proposed:",
+        "alpha, mean Σ min(p, q) per position [95 %]:",
+        "predicted speedup:",
+        "c, time of a drafted token ÷ T(1):",
+        "T(K+1) ÷ T(1), target passes:",
+        "class",
+        "rounds:",
+        "status",
+        "cell",
+    ]);
+    let table = run.drafted().map(|cell| {
+        let (row, [method, sampling, class, k]) = (&cell.row, cell.line());
+        let speedup = with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2);
+        let mut line = vec![method, sampling, k, speedup];
+        line.extend(loops.then(|| loop_free_cell(row)));
+        let (lo, hi) = (row.block_efficiency_lo, row.block_efficiency_hi);
+        line.extend([
+            number(row.tokens_per_second, 1),
+            with_interval(row.block_efficiency, lo, hi, 2),
             number(row.acceptance_rate, 3),
             with_interval(row.alpha, row.alpha_lo, row.alpha_hi, 3),
-            with_interval(
-                row.block_efficiency,
-                row.block_efficiency_lo,
-                row.block_efficiency_hi,
-                2,
-            ),
+            number(row.predicted_speedup, 2),
             number(row.cost_ratio, 3),
             number(row.verify_cost_ratio, 2),
-            number(row.tokens_per_second, 1),
-            with_interval(row.speedup, row.speedup_lo, row.speedup_hi, 2),
-        ];
-        line.extend(loops.then(|| loop_free_cell(row)));
-        line.push(number(row.predicted_speedup, 2));
-        Some(line)
+            class,
+            row.rounds.into(),
+            row.status.as_str().into(),
+            cell.id.as_str().into(),
+        ]);
+        line
     });
     vec![
         DocBlock::Heading("All cells"),
@@ -274,9 +275,11 @@ fn cells(run: &Run) -> Vec<DocBlock> {
              (greedy-exact) the completion is that of greedy decoding, or of the same beam search \
              without drafts; P (seed-exact) the same seed gives the tokens of plain decoding; X \
              approximate; with `~` the engine's rounding may depend on the number of rows of a \
-             pass.",
+             pass. T(n) is the time of a target pass over n rows. Accepted ÷ proposed also counts \
+             the tokens that follow a rejection; alpha is a mean over the decided positions \
+             alone.",
         ),
-        DocBlock::table(&head, table),
+        DocBlock::table(&head, table.collect()),
     ]
 }
 
@@ -331,7 +334,7 @@ fn categories(run: &Run) -> Vec<DocBlock> {
     let table = run.series().filter_map(|series| {
         let cell = series.best()?;
         let samples = judged_samples(run, cell);
-        let mut line = cell.line();
+        let mut line = cell.line().to_vec();
         line.extend(names.iter().map(|name| {
             let inside = || samples.iter().copied().filter(|s| &*s.category == *name);
             let tau = acceptance(inside()).block_efficiency();
@@ -365,7 +368,7 @@ fn spread(run: &Run) -> Vec<DocBlock> {
         let times = pair_by_prompt(run.baseline(cell), &cell.samples);
         let own = times.values().filter_map(|pair| speedup([pair])).collect::<Vec<_>>();
         let cuts = deciles(&own)?;
-        let mut line = cell.line();
+        let mut line = cell.line().to_vec();
         line.push(own.len().into());
         line.extend([0, 1, 5, 9, 10].map(|i| number(Some(cuts[i]), 2)));
         line.push(own.iter().filter(|x| **x < 1.0).count().into());

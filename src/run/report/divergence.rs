@@ -57,7 +57,7 @@ fn part(run: &Run, wanted: impl Fn(&Cell) -> bool) -> Vec<DocBlock> {
         // but have no rows.
         let differ = cell.divergences.len().max(differ);
         let shown = TableCell::shown_as(format!("{differ} of {compared}"), Some(differ as f64));
-        cells.push([cell.line(), vec![shown, ties.into()]].concat());
+        cells.push(cell.line().into_iter().chain([shown, ties.into()]).collect());
         found.extend(cell.divergences.iter().map(|row| line(cell, row)));
     }
     if cells.is_empty() {

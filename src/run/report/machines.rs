@@ -151,7 +151,7 @@ pub(super) fn section(run: &Run) -> Vec<DocBlock> {
                 None => number(None, 1),
             },
         ];
-        Some([cell.line(), rest].concat())
+        Some(cell.line().into_iter().chain(rest).collect())
     };
     let head = columns(&[
         "machines:",

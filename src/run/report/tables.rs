@@ -81,12 +81,13 @@ impl CellView {
     }
 
     /// The same columns of a table by cell, followed by K.
-    pub(super) fn line(&self) -> Vec<TableCell> {
+    pub(super) fn line(&self) -> [TableCell; 4] {
         let k = match self.is_baseline() {
             true => number(None, 0),
             false => self.method.num_speculative_tokens.into(),
         };
-        self.names().into_iter().chain([k]).collect()
+        let [method, sampling, class] = self.names();
+        [method, sampling, class, k]
     }
 }
 
@@ -95,7 +96,7 @@ pub(super) fn lines<'r>(
     cells: impl IntoIterator<Item = &'r CellView>,
     rest: impl Fn(&CellView) -> Option<Vec<TableCell>>,
 ) -> Vec<Vec<TableCell>> {
-    let line = |cell: &CellView| Some([cell.line(), rest(cell)?].concat());
+    let line = |cell: &CellView| Some(cell.line().into_iter().chain(rest(cell)?).collect());
     cells.into_iter().filter_map(line).collect()
 }
 

@@ -38,7 +38,12 @@ pub(super) fn ceilings(run: &Run) -> Vec<DocBlock> {
         "α* is the largest probability with which an exact rule can accept one of a node's \
          children. A share below 1 is acceptance that the rule gives up; rules that weigh \
          whole paths can exceed 1, and approximate rules are not bound by it.",
-        &columns(&["τ [95 %]:", "alpha:", "ceiling α*:", "share of ceiling:"]),
+        &columns(&[
+            "τ [95 %]:",
+            "alpha, mean Σ min(p, q) per position:",
+            "ceiling α*:",
+            "accepted ÷ ceiling:",
+        ]),
         table,
     )
 }
@@ -117,7 +122,7 @@ pub(super) fn distances(run: &Run) -> Vec<DocBlock> {
          distributions and not from draws. Bonus tokens count as 0. The joint distribution of \
          a whole generation of N tokens is, in expectation over its contexts, at most N times \
          as far; over a shorter stretch it can exceed that multiple of the mean.",
-        &columns(&["TV per token [95 %]:", "τ:", "speedup [95 %]:"]),
+        &columns(&["total variation per token [95 %]:", "τ:", "speedup [95 %]:"]),
         table,
     )
 }

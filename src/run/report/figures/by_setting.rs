@@ -193,7 +193,7 @@ fn label(data: &Data<'_>, line: &SettingLine<'_>, lines: &[SettingLine<'_>]) -> 
 }
 
 const MEASURES: &[Metric] = &[
-    Metric { label: "alpha (probability)", ..ALPHA },
+    Metric { label: "alpha, mean Σ min(p, q)", ..ALPHA },
     Metric { title: "tokens per target pass", ..TAU },
     Metric {
         title: "speedup over plain decoding",

@@ -17,9 +17,9 @@ pub(super) fn acceptance(data: &Data<'_>) -> Option<Page> {
         Line::new(&series, points.collect(), Vec::new())
     });
     let frame = Frame {
-        title: "Acceptance by draft length",
+        title: "alpha by draft length",
         x: "draft length K (tokens)",
-        y: "alpha (probability)",
+        y: "alpha, mean Σ min(p, q)",
         ratios: false,
     };
     page(data, frame, lines.collect())

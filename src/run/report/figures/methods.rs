@@ -21,7 +21,7 @@ pub(super) struct Metric {
 
 pub(super) const ALPHA: Metric = Metric {
     title: "alpha",
-    label: "probability",
+    label: "mean Σ min(p, q)",
     of: |r| [r.alpha, r.alpha_lo, r.alpha_hi, None],
     unit: true,
     even: None,

@@ -51,8 +51,8 @@ const FIGURES: &[(&str, &str, DrawFigure)] = &[
     ),
     (
         "methods",
-        "Acceptance, tokens per target pass and speedup of every method with too few K for a \
-         curve, and of the others at their best K; bars are 95 % intervals over prompts.",
+        "alpha (the mean of Σ min(p, q) per position), tokens per target pass and speedup of every \
+         method with too few K for a curve, and of the others at their best K; bars are 95 % intervals over prompts.",
         methods::draw,
     ),
     (
@@ -109,7 +109,7 @@ const FIGURES: &[(&str, &str, DrawFigure)] = &[
 ];
 
 /// The widths of figures on wide and narrow pages, in pixels.
-const PAGES: [f64; 2] = [800.0, 380.0];
+const PAGES: [f64; 2] = [720.0, 380.0];
 
 /// Figures that show no times, so that a disturbed machine does not affect them.
 const UNTIMED: &[&str] = &["acceptance", "survival", "accepted_length"];

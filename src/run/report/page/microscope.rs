@@ -17,7 +17,7 @@ pub(super) const HEADING: &str = "Token microscope";
 
 /// How many bytes its generations may take, so that the page stays small, and how many rounds
 /// of a generation are shown.
-const ROOM: usize = 700_000;
+const ROOM: usize = 450_000;
 const ROUNDS: usize = 400;
 
 /// What the microscope shows.
@@ -65,8 +65,8 @@ struct ShownGeneration<'a> {
 }
 
 /// Reads the generations of a results folder that the microscope shows: those in
-/// `traces.jsonl` or, if there is none, those of the first prompt of every category; in both
-/// cases as many as there is room for.
+/// `traces.jsonl` or, if there is none, those of the first prompt of every category. In both
+/// cases it is as many as there is room for, and the most instructive ones come first.
 pub(in crate::run::report) fn look(folder: &Path, run: &Run) -> Result<Microscope> {
     let cells = run.cells.iter().map(|cell| (&*cell.id, cell)).collect::<CellsById<'_>>();
     let mut chosen = traced(folder, &cells)?;
@@ -108,25 +108,61 @@ struct ChosenSpecimens {
 
 /// The generations in `traces.jsonl`, as many as there is room for.
 fn traced(folder: &Path, cells: &CellsById<'_>) -> Result<ChosenSpecimens> {
-    let mut chosen = ChosenSpecimens::default();
-    let mut room = ROOM;
+    // A traced run may have far more than there is room for, so they are weighed first.
+    let mut weighed = Vec::new();
     each_row(folder, |mut row: TraceRow| {
         row.rounds.truncate(ROUNDS);
-        let place = (row.cell.clone(), row.prompt.clone(), row.repeat);
-        if sample(cells, &place).is_none() {
-            return Ok(());
+        let place = (row.cell, row.prompt, row.repeat);
+        if let Some(rank) = rank(cells, &place) {
+            weighed.push((rank, place, serde_json::to_string(&row.rounds)?.len()));
         }
-        let size = serde_json::to_string(&row.rounds)?.len();
+        Ok(())
+    })?;
+    weighed.sort_by_key(|(rank, ..)| *rank);
+    let mut chosen = ChosenSpecimens::default();
+    let mut room = ROOM;
+    for (_, place, size) in weighed {
         if size > room {
             chosen.left_out += 1;
-            return Ok(());
+            continue;
         }
         room -= size;
         chosen.order.push(place.clone());
-        chosen.specimens.insert(place, Specimen { trace: Some(row), ..Specimen::default() });
+        chosen.specimens.insert(place, Specimen::default());
+    }
+    each_row(folder, |mut row: TraceRow| {
+        row.rounds.truncate(ROUNDS);
+        let place = (row.cell.clone(), row.prompt.clone(), row.repeat);
+        if let Some(specimen) = chosen.specimens.get_mut(&place) {
+            specimen.trace = Some(row);
+        }
         Ok(())
     })?;
     Ok(chosen)
+}
+
+/// How much a reader learns from a generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Instructive {
+    /// Of the cell that stands for a method, with choices of chance.
+    Sampled,
+    /// Of such a cell, at temperature 0.
+    Greedy,
+    /// Of another cell.
+    OtherCell,
+    /// No token was drafted.
+    Undrafted,
+}
+
+/// The rank of a generation; `None` if it does not count or was not drawn round by round.
+fn rank(cells: &CellsById<'_>, place: &GenerationPlace) -> Option<Instructive> {
+    let (sample, cell) = (sample(cells, place)?, cells.get(&*place.0)?);
+    Some(match cell.best {
+        _ if sample.rounds.iter().all(|round| round.proposed == 0) => Instructive::Undrafted,
+        true if cell.method.sampling.is_greedy() => Instructive::Greedy,
+        true => Instructive::Sampled,
+        false => Instructive::OtherCell,
+    })
 }
 
 /// The name of a cell; none for the second run of a control cell.
@@ -159,7 +195,10 @@ fn firsts(run: &Run, by_id: &CellsById<'_>) -> Vec<GenerationPlace> {
     let places = first
         .values()
         .flat_map(|prompt| cells().map(|cell| (cell.id.clone(), (*prompt).to_owned(), 0)));
-    places.filter(|place| sample(by_id, place).is_some()).collect()
+    let ranked = places.filter_map(|place| Some((rank(by_id, &place)?, place)));
+    let mut ranked = ranked.collect::<Vec<_>>();
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().map(|(_, place)| place).collect()
 }
 
 /// Adds the tokens and rounds of the generations that are shown.

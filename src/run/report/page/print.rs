@@ -7,6 +7,9 @@ use crate::run::report::document::{DocBlock, DocFigure, DocTable, Inline, Prose,
 /// Cells with more characters than this may be wrapped.
 const LONG: usize = 60;
 
+/// Heads with more characters than this get a wider column, since they would have many lines.
+const LONG_HEAD: usize = 20;
+
 /// The title, the question, and what nobody should miss.
 pub(super) fn opening(document: &[DocBlock]) -> String {
     let before = document.iter().take_while(|block| !is_heading(block));
@@ -95,9 +98,11 @@ fn figure(figure: &DocFigure) -> String {
 }
 
 fn table(table: &DocTable, heading: &str, cells: Option<&PageCells<'_>>) -> String {
-    let side = |numbers| if numbers { " class=\"n\"" } else { "" };
     let head = table.columns.iter().map(|column| {
-        format!("<th scope=\"col\"{}>{}</th>", side(column.numbers), html(&column.name))
+        let long = column.name.chars().count() > LONG_HEAD;
+        let class = classes(&[("n", column.numbers), ("long", long)]);
+        let name = html(&column.name).replace("[95 %]", "[95\u{a0}%]");
+        format!("<th scope=\"col\"{class}>{name}</th>")
     });
     let head = head.collect::<String>();
     // Rows of facts have names of their own, and an order.
@@ -121,20 +126,25 @@ fn table(table: &DocTable, heading: &str, cells: Option<&PageCells<'_>>) -> Stri
 fn field(cell: &TableCell, numbers: bool) -> String {
     let text = cell.to_string();
     let long = text.chars().count() > LONG;
-    let tone = match cell.tone {
-        Tone::Plain => "",
-        Tone::Good => "good",
-        Tone::Bad => "bad",
-    };
-    let classes = [if numbers { "n" } else { "" }, tone, if long { "wrap" } else { "" }];
-    let classes = classes.into_iter().filter(|class| !class.is_empty()).collect::<Vec<_>>();
-    let class = match classes.join(" ") {
-        none if none.is_empty() => none,
-        classes => format!(" class=\"{classes}\""),
-    };
+    let is = |tone| cell.tone == tone;
+    let class = classes(&[
+        ("n", numbers),
+        ("good", is(Tone::Good)),
+        ("bad", is(Tone::Bad)),
+        ("wrap", long),
+    ]);
     // A count is its own exact value.
     let value = cell.value.map(exact).filter(|value| *value != text);
     let value = value.map_or_else(String::new, |value| format!(" data-v=\"{value}\""));
     let ends = cell.ends.map(|(lo, hi)| format!(" data-i=\"{}, {}\"", exact(lo), exact(hi)));
     format!("<td{class}{value}{}>{}</td>", ends.unwrap_or_default(), html(&text))
+}
+
+/// The attribute with the classes that apply; empty if none does.
+fn classes(all: &[(&str, bool)]) -> String {
+    let own = all.iter().filter(|(_, applies)| *applies).map(|(class, _)| *class);
+    match own.collect::<Vec<_>>().join(" ") {
+        none if none.is_empty() => none,
+        classes => format!(" class=\"{classes}\""),
+    }
 }

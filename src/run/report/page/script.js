@@ -27,12 +27,12 @@
   const tip = document.getElementById('tip');
   const heading = (cell) => {
     const head = cell.closest('table').tHead.rows[0].cells[cell.cellIndex];
-    return head ? head.dataset.name : '';
+    return head ? head.dataset.name ?? head.textContent : '';
   };
   const values = (mark) => {
     if (mark.dataset.tip) return mark.dataset.tip;
     const ends = mark.dataset.i ? ` [${mark.dataset.i}]` : '';
-    return `${heading(mark)}: ${mark.dataset.v}${ends}`;
+    return [heading(mark), `${mark.dataset.v}${ends}`].filter(Boolean).join(': ');
   };
   const show = (mark) => {
     tip.textContent = values(mark);

@@ -77,7 +77,10 @@ fn exact(run: &Run) -> PageVerdict {
     });
     let certified = match &*certified.collect::<Vec<_>>().join(", ") {
         "" => String::new(),
-        words => format!("By the last certificate, {words}."),
+        words => format!(
+            "By the last certificate, {words}. TV is the total variation from the target's \
+             distribution."
+        ),
     };
     let details = vec![named.collect::<Vec<_>>().join("; "), seen, certified];
     PageVerdict { question: "Is it exact?", answer, tone, details }
