@@ -265,7 +265,7 @@ fn the_sums_of_the_lesson_follow_from_its_outputs() {
         format!("{p0:.6} / {q0:.6} = {:.2}.", p0 / q0),
         format!("here {alpha:.4}."),
         format!("`1` has a residual of {:.2}, and", (p1 - q1) / (1.0 - alpha)),
-        format!("{min1:.6} + {:.6} = {p1:.6}.", p1 - q1),
+        format!("{min1:.4} + {:.4} = {p1:.4}.", p1 - q1),
         format!("{:.4} instead of {p1:.4}.", min1 + (1.0 - alpha) * p1),
         format!("{passes} rounds accepted {accepted} tokens and added {passes}, which"),
         format!("{tokens} tokens in {passes} passes instead of {tokens}, or τ"),
