@@ -1,4 +1,6 @@
-//! `specdec generate` on toy models.
+//! `specdec generate` on toy models, and the lesson on the embedded pair.
+
+mod lesson;
 
 mod rounds;
 mod said;
