@@ -41,8 +41,8 @@ Examples:
 
 Every supported method is enumerated on toy models with every outcome of every draw: the joint
 distribution of several tokens must equal the target's to 1e-12. Seeded generations are sampled and
-their draws audited. Known-wrong methods must be refuted in the same run, or the command fails; --method leaves out
-their table.
+their draws audited. Known-wrong methods must be refuted in the same run, or the command fails;
+--method leaves out their table.
 With --target or --draft, and with --full, completions of 16 tokens are sampled from a pair of
 models, and the place of every token in the target's distribution is tested for uniformity. The
 table states the total variation that would be detected. Without --method, this test uses the first

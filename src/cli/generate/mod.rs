@@ -48,10 +48,10 @@ Examples:
   specdec generate --target toy:mixed ab --max-tokens 20 --json
 
 Only the completion is written to standard output, as it is generated (followed by a newline on a
-terminal); statistics go to standard error. With --samples, it is the chosen completion. Acceptance is accepted / proposed tokens, block
-efficiency the mean number of tokens per round (accepted + 1), K the number of tokens drafted per
-round. With --temperature 0, the text is the same with and without --plain. `specdec list` shows
-the methods.")]
+terminal); statistics go to standard error. With --samples, it is the chosen completion. Acceptance
+is accepted / proposed tokens, block efficiency the mean number of tokens per round (accepted + 1),
+K the number of tokens drafted per round. With --temperature 0, the text is the same with and
+without --plain. `specdec list` shows the methods.")]
 pub(super) struct GenerateArgs {
     #[command(flatten)]
     models: ModelArgs,

@@ -12,7 +12,6 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::without_escapes;
 use crate::cli_support::{json, text};
 
 const LESSON: &str = "docs/lesson.md";
@@ -82,10 +81,9 @@ fn printed(command: &str, isa: Option<&str>) -> Vec<String> {
     let mut all = text(&output.stdout);
     // Of other commands, standard error has the progress alone, which depends on time.
     if command.starts_with("specdec generate") {
-        all += if all.ends_with('\n') { "" } else { "\n" };
         all += &stderr;
     }
-    without_escapes(&all).lines().map(timeless).collect()
+    all.lines().map(timeless).collect()
 }
 
 /// A line with `…` for numbers before a unit of time.

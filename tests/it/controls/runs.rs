@@ -118,7 +118,9 @@ fn tapes_are_scored_and_audited_with_their_grammar() {
     let overlaps = scored.iter().flat_map(|line| line["score"]["overlap"].as_array().unwrap());
     assert!(overlaps.filter(|overlap| *overlap == 1.0).count() >= 12, "{text}");
     // A completion of the same tokens, one of them forbidden.
-    let wrong = text.replacen("\"tokens\":[", "\"tokens\":[300,", 1);
+    let at = text.find("\"tokens\":[").unwrap() + "\"tokens\":[".len();
+    let end = at + text[at..].find(',').unwrap();
+    let wrong = format!("{}300{}", &text[..at], &text[end..]);
     fs::write(
         path("wrong.jsonl"),
         wrong.lines().take(2).map(|line| format!("{line}\n")).collect::<String>(),
