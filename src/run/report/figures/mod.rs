@@ -109,7 +109,7 @@ const FIGURES: &[(&str, &str, DrawFigure)] = &[
 ];
 
 /// The widths of figures on wide and narrow pages, in pixels.
-const PAGES: [f64; 2] = [720.0, 380.0];
+const PAGES: [f64; 2] = [800.0, 380.0];
 
 /// Figures that show no times, so that a disturbed machine does not affect them.
 const UNTIMED: &[&str] = &["acceptance", "survival", "accepted_length"];
