@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use specdec::run::experiment::read_plan;
 
-use crate::cli_support::{json, refuses, stdout};
+use crate::cli_support::{json, refuses, specdec, stdout, text as text_of};
 
 fn only(dir: &Path) -> PathBuf {
     fs::read_dir(dir).unwrap().next().unwrap().unwrap().path()
@@ -126,5 +126,7 @@ fn tapes_are_scored_and_audited_with_their_grammar() {
         wrong.lines().take(2).map(|line| format!("{line}\n")).collect::<String>(),
     )
     .unwrap();
-    refuses(&["audit", &path("wrong.jsonl")], "not drawn from the target's distribution");
+    let run = specdec(&["audit", &path("wrong.jsonl")]).output().unwrap();
+    assert!(!run.status.success(), "{}", text_of(&run.stdout));
+    assert!(text_of(&run.stderr).contains("not drawn from the target"), "{}", text_of(&run.stderr));
 }
