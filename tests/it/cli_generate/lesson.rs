@@ -81,6 +81,9 @@ fn printed(command: &str, isa: Option<&str>) -> Vec<String> {
     let mut all = text(&output.stdout);
     // Of other commands, standard error has the progress alone, which depends on time.
     if command.starts_with("specdec generate") {
+        // Statistics begin on a line of their own, notes do not.
+        let apart = all.ends_with('\n') || stderr.starts_with('\n');
+        all += if apart { "" } else { "\n" };
         all += &stderr;
     }
     all.lines().map(timeless).collect()
