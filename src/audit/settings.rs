@@ -7,6 +7,7 @@
 
 use super::wealth::{Wealth, log_mean_exp};
 use crate::bugs::PositionDists;
+use crate::bugs::masses::{sum, sum_of};
 use crate::core::distribution::{Dist, Token};
 
 /// The name of the bet.
@@ -24,8 +25,20 @@ struct Cut {
     raw: bool,
 }
 
+/// What bounds how many tokens the cuts of the grid leave.
+const FIRST: usize = 256;
+const MOST_TOP_P: f64 = 0.99;
+const LEAST_MIN_P: f64 = 0.01;
+
 const fn cut(summary: &'static str) -> Cut {
     Cut { summary, top_k: usize::MAX, top_p: 1.0, min_p: 0.0, raw: false }
+}
+
+impl Cut {
+    /// Whether all tokens stay.
+    fn is_none(&self) -> bool {
+        self.top_k == usize::MAX && self.top_p >= 1.0 && self.min_p <= 0.0
+    }
 }
 
 /// Factors of the temperature, each with what else may be applied: what users set, and what engines
@@ -177,11 +190,16 @@ pub(super) fn settings_at(dists: &PositionDists<'_>, token: Token) -> Vec<Settin
     let target = Ranked::of(dists.target);
     let place = target.place(token);
     let raw = dists.raw_target.map(Ranked::of);
+    let logs = target.masses.iter().map(|mass| mass.ln()).collect::<Vec<_>>();
     let mut found = Vec::new();
     for &(factor, cuts) in GRID {
-        let warmed = target.warmed(factor);
+        let warmed = match factor {
+            1.0 => target.masses.clone(),
+            factor => logs.iter().map(|log| (log / factor).exp()).collect(),
+        };
+        let all = sum(&warmed);
         found.extend(cuts.iter().map(|cut| match (cut.raw, &raw) {
-            (false, _) => target.cut(&warmed[..kept(&warmed, cut)], place),
+            (false, _) => target.cut(&warmed[..kept(&warmed, all, cut)], place),
             (true, Some(raw)) => raw.cut_from(dists.target, cut, token),
             // Without processors, the setting is that of the same name above.
             (true, None) => SettingAtToken { ratio: place.map(|_| 1.0), distance: 0.0 },
@@ -190,9 +208,11 @@ pub(super) fn settings_at(dists: &PositionDists<'_>, token: Token) -> Vec<Settin
     found
 }
 
-/// The number of tokens that a cut leaves of weights in descending order.
-fn kept(weights: &[f64], cut: &Cut) -> usize {
-    let all = weights.iter().sum::<f64>();
+/// The number of tokens that a cut leaves of weights in descending order, whose sum is `all`.
+fn kept(weights: &[f64], all: f64, cut: &Cut) -> usize {
+    if cut.is_none() {
+        return weights.len();
+    }
     let least = cut.min_p * weights.first().copied().unwrap_or_default();
     let mut before = 0.0;
     let stay = weights.iter().take(cut.top_k).take_while(|&&weight| {
@@ -203,7 +223,8 @@ fn kept(weights: &[f64], cut: &Cut) -> usize {
     stay.count().max(1)
 }
 
-/// The tokens that can be drawn and their probabilities, the most probable first.
+/// The tokens that can be drawn and their probabilities, the most probable first. Where those that
+/// any cut leaves are known to be among the first, the others are in no order.
 struct Ranked {
     tokens: Vec<Token>,
     masses: Vec<f64>,
@@ -212,7 +233,18 @@ struct Ranked {
 impl Ranked {
     fn of(dist: &Dist) -> Self {
         let mut both = dist.support().collect::<Vec<_>>();
-        both.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let likelier = |a: &(Token, f64), b: &(Token, f64)| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0));
+        let mut first = both.len();
+        if first > FIRST {
+            both.select_nth_unstable_by(FIRST, likelier);
+            let mass = both[..FIRST].iter().map(|(_, mass)| mass).sum::<f64>();
+            let most = both[..FIRST].iter().map(|(_, mass)| *mass).fold(0.0, f64::max);
+            // Then no cut goes further: neither the largest top_p nor the smallest min_p.
+            if mass >= MOST_TOP_P && both[FIRST].1 < LEAST_MIN_P * most {
+                first = FIRST;
+            }
+        }
+        both[..first].sort_unstable_by(likelier);
         let (tokens, masses) = both.into_iter().unzip();
         Self { tokens, masses }
     }
@@ -221,25 +253,20 @@ impl Ranked {
         self.tokens.iter().position(|&other| other == token)
     }
 
-    /// The weights at a multiple of the temperature.
-    fn warmed(&self, factor: f64) -> Vec<f64> {
-        if factor == 1.0 {
-            return self.masses.clone();
-        }
-        self.masses.iter().map(|mass| (mass.ln() / factor).exp()).collect()
-    }
-
     /// The distribution with these weights of the first tokens, at the token in this place.
     fn cut(&self, weights: &[f64], place: Option<usize>) -> SettingAtToken {
-        let all = weights.iter().sum::<f64>();
+        let all = sum(weights);
         let own = |at: usize| weights.get(at).map_or(0.0, |weight| weight / all);
-        let above = weights.iter().zip(&self.masses).map(|(w, p)| (w / all - p).max(0.0));
-        SettingAtToken { ratio: place.map(|at| own(at) / self.masses[at]), distance: above.sum() }
+        let above = |weight: f64, mass: f64| (weight / all - mass).max(0.0);
+        SettingAtToken {
+            ratio: place.map(|at| own(at) / self.masses[at]),
+            distance: sum_of(weights, &self.masses[..weights.len()], above),
+        }
     }
 
     /// The target's distribution without the tokens that a cut removes by this order.
     fn cut_from(&self, target: &Dist, cut: &Cut, token: Token) -> SettingAtToken {
-        let left = &self.tokens[..kept(&self.masses, cut)];
+        let left = &self.tokens[..kept(&self.masses, sum(&self.masses), cut)];
         let mass = left.iter().map(|&token| target.p(token)).sum::<f64>();
         let possible = target.p(token) > 0.0;
         if mass <= 0.0 {
@@ -248,5 +275,38 @@ impl Ranked {
         }
         let own = if left.contains(&token) { 1.0 / mass } else { 0.0 };
         SettingAtToken { ratio: possible.then_some(own), distance: (1.0 - mass).max(0.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Catches: a cut of the grid that may leave more tokens than are put in order.
+    #[test]
+    fn cuts_leave_tokens_that_are_in_order() {
+        for (_, cut) in cuts() {
+            assert!(cut.top_k <= FIRST || cut.top_k == usize::MAX, "{}", cut.summary);
+            assert!(cut.top_p <= MOST_TOP_P || cut.top_p == 1.0, "{}", cut.summary);
+            assert!(cut.min_p >= LEAST_MIN_P || cut.min_p == 0.0, "{}", cut.summary);
+        }
+        // Steep, so that few are put in order; flat at first; flat everywhere.
+        let steep = |at: usize| 0.5_f64.powf(at as f64 / 20.0) + 1e-9;
+        let plateau = |at: usize| if at < 300 { 1.0 } else { 1e-6 };
+        let weights: [&dyn Fn(usize) -> f64; 3] = [&steep, &plateau, &|_| 1.0];
+        for (weight, in_order) in weights.into_iter().zip([FIRST, 2_000, 2_000]) {
+            let dist = Dist::from_weights((0..2_000).map(|at| weight(at * 7 % 2_000)).collect());
+            let dist = dist.unwrap();
+            let ranked = Ranked::of(&dist);
+            let sorted = ranked.masses.windows(2).take_while(|pair| pair[0] >= pair[1]).count() + 1;
+            assert!(sorted >= in_order, "{sorted}");
+            let mut all = dist.support().map(|(_, mass)| mass).collect::<Vec<_>>();
+            all.sort_by(|a, b| b.total_cmp(a));
+            for (_, cut) in cuts().filter(|(_, cut)| !cut.is_none()) {
+                let [own, whole] = [&ranked.masses, &all].map(|m| kept(m, 1.0, cut));
+                assert_eq!(own, whole, "{}", cut.summary);
+                assert_eq!(ranked.masses[..own], all[..own], "{}", cut.summary);
+            }
+        }
     }
 }

@@ -23,8 +23,8 @@ use crate::method::decode::CertificateVerdict;
 use crate::method::decode::class_of;
 use crate::model::zoo::TOYS;
 
-/// Generations per goodness-of-fit test, and of one for each method in the full form. Its cross product
-/// has thousands of them.
+/// Generations per goodness-of-fit test. In the full form, whose cross product has thousands of
+/// tests, one of each method has more.
 const RUNS: u32 = 10_000;
 const FULL_RUNS: u32 = 50_000;
 

@@ -57,6 +57,8 @@ fn generate_all(engine: &ServingEngine<'_>, mut queue: Receiver<CompletionJob>) 
             };
             match job {
                 Some(job) => {
+                    // While its prompt is read, it no longer waits.
+                    engine.meters.load(running.len() + 1, queue.len());
                     engine.meters.pulse.step();
                     let begun = RunningCompletion::begin(job, engine, &mut running);
                     running.extend(begun.and_then(|mut begun| begun.continues().then_some(begun)));

@@ -120,8 +120,8 @@ fn one_slot_runs_one_completion_and_the_others_wait() {
     let _open = server.send(request("POST", "/v1/completions", "", &long.to_string()).as_bytes());
     let gauge = |of: &str| server.meter(&format!("specdec_num_requests_{of}"));
     let mut seen = (0..1000).map(|_| [gauge("running"), gauge("waiting")]);
-    // From the time at which the first one has been read until it ends.
-    assert!(seen.any(|both| both == [1.0, 8.0]));
+    // From the time at which all have come until the first one ends.
+    assert_eq!(seen.find(|both| both[0] + both[1] == 9.0), Some([1.0, 8.0]));
 }
 
 /// Catches: usage counts a prompt once for each of its completions.

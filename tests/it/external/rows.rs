@@ -70,24 +70,23 @@ fn wrong_verifiers_are_named_on_rows_of_models() {
     // Two cost speed alone. The others need rows that are nearly equal, or that a filter has cut.
     let harmless = ["no_bonus", "draft_distributions_lost"];
     let elsewhere = ["small_residual_from_p", "missing_p_is_stale", "residual_by_place"];
-    assert!(
-        unseen.iter().all(|bug| harmless.contains(bug) || elsewhere.contains(bug)),
-        "{unseen:?}"
-    );
+    let mut expected = [&harmless[..], &elsewhere].concat();
+    expected.sort_unstable();
+    unseen.sort_unstable();
+    assert_eq!(unseen, expected);
 }
 
-/// A verifier that is right unless q has a token with a probability that only models give.
-/// Catches: rows that are smoothed or rounded on their way into a case.
+/// A verifier whose table of tokens ends at the 40th.
+/// Catches: cases whose vocabulary is too small to show it.
 #[test]
-fn a_fault_at_the_models_own_probabilities_is_found() {
+fn a_fault_in_a_large_vocabulary_is_found() {
     let mut wrong = |round: &ExternalRound, chance: &mut dyn ExternalChance| {
         let mut tokens = Vec::new();
         for (i, &token) in round.draft.iter().enumerate() {
             let (p, q) = (round.p[i][token as usize], round.q[i][token as usize]);
-            let accept = if p > 0.999 { 1.0 } else { (p / q).min(1.0) };
+            let accept = (p / q).min(1.0);
             if accept < 1.0 && chance.choose(&[accept, 1.0 - accept])? == 1 {
                 let rest = round.p[i].iter().zip(&round.q[i]).map(|(p, q)| (p - q).max(0.0));
-                // Its table of tokens ends at the 40th.
                 let rest = rest.enumerate().map(|(at, rest)| if at < 40 { rest } else { 0.0 });
                 let rest = rest.collect::<Vec<_>>();
                 let any = rest.iter().any(|rest| *rest > 0.0);
