@@ -81,8 +81,9 @@ impl Certificate {
     /// The numbers of cells by verdict, the most informative first.
     fn write_sums(&self, out: &mut String) {
         for kind in CellKind::ALL {
-            write_sum(out, &self.proofs(Some(kind)), &format!("exact, {}", kind.words()));
-            if kind == CellKind::Soft {
+            let cells = self.proofs(Some(kind));
+            write_sum(out, &cells, &format!("exact, {}", kind.words()));
+            if kind == CellKind::Soft && !cells.is_empty() {
                 let _ = writeln!(out, "apart from these:");
             }
         }
@@ -101,7 +102,7 @@ impl Certificate {
     /// The cells with soft distributions by K and toy.
     fn write_walked(&self, out: &mut String) {
         let soft = self.proofs(Some(CellKind::Soft));
-        let most = soft.iter().map(|c| c.k).max().unwrap_or(0);
+        let Some(most) = soft.iter().map(|c| c.k).max() else { return };
         let _ = write!(out, "\n{:42}", "exact cells with soft distributions, by K");
         for k in 1..=most {
             let _ = write!(out, "{k:>7}");
@@ -128,13 +129,15 @@ impl Certificate {
         let mut prompts = unique(soft.iter().map(|c| c.prompt));
         prompts.sort_unstable();
         let prompts = prompts.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-        let _ = writeln!(
-            out,
-            "\nprompts of {prompts} tokens; {} random toys; chains on {}; trees on {}",
-            toys(&on_random).len(),
-            toys(&|c| !c.branches && !on_random(c)).join(", "),
-            toys(&|c| c.branches && !on_random(c)).join(", "),
-        );
+        let random = toys(&on_random).len();
+        let _ = write!(out, "\nprompts of {prompts} tokens; {random} random toys");
+        for (what, branches) in [("chains", false), ("trees", true)] {
+            let named = toys(&|c| c.branches == branches && !on_random(c));
+            if !named.is_empty() {
+                let _ = write!(out, "; {what} on {}", named.join(", "));
+            }
+        }
+        out.push('\n');
     }
 
     fn write_methods(&self, out: &mut String) {
@@ -260,11 +263,11 @@ fn write_sum(out: &mut String, cells: &[&CertificateCell], what: &str) {
     }
     let paths = cells.iter().map(|c| c.paths).sum::<usize>();
     let detectable = cells.iter().map(|c| c.min_detectable_tv).fold(0.0, f64::max);
+    let (n, tv) = (cells.len(), largest(cells));
+    let cells = if n == 1 { "cell" } else { "cells" };
     let _ = writeln!(
         out,
-        "{:6} cells {what}: {paths} paths{}; a TV of {detectable:.1e} would have been seen",
-        cells.len(),
-        largest(cells)
+        "{n:6} {cells} {what}: {paths} paths{tv}; a TV of {detectable:.1e} would have been seen"
     );
 }
 

@@ -19,6 +19,10 @@ pub(super) struct Defaults {
     pub theta: f64,
     /// `tie_word_embeddings`.
     pub tied: bool,
+    /// `vocab_size`; must be there if absent.
+    pub vocab: Option<usize>,
+    /// `num_attention_heads`; must be there if absent.
+    pub heads: Option<usize>,
     /// `num_key_value_heads`; as many as query heads if absent.
     pub kv_heads: Option<usize>,
     /// `head_dim`; `hidden_size / num_attention_heads` if absent.
@@ -47,6 +51,8 @@ impl Defaults {
         norm_eps: 1e-6,
         theta: 10_000.0,
         tied: false,
+        vocab: None,
+        heads: None,
         kv_heads: None,
         head_dim: None,
         partial: false,
@@ -59,7 +65,8 @@ impl Defaults {
 /// windows, and with one rotary embedding for all layers.
 pub(super) fn base(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Result<Config, Error> {
     let size = |key| keys.required(key, keys.size(key)?);
-    let heads = size("num_attention_heads")?;
+    let heads = keys.size("num_attention_heads")?.or(defaults.heads);
+    let heads = keys.required("num_attention_heads", heads)?;
     let kv_heads = keys.size("num_key_value_heads")?.or(defaults.kv_heads).unwrap_or(heads);
     if kv_heads > heads || !heads.is_multiple_of(kv_heads) {
         let what = "does not divide num_attention_heads";
@@ -94,7 +101,7 @@ pub(super) fn base(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Result<Config,
         attention_softcap: None,
         logit_scale: 1.0,
         final_softcap: None,
-        vocab_rows: keys.size("vocab_size")?.unwrap_or(0),
+        vocab_rows: keys.size("vocab_size")?.or(defaults.vocab).unwrap_or(0),
         tied: keys.flag("tie_word_embeddings")?.unwrap_or(defaults.tied),
     })
 }

@@ -13,7 +13,14 @@ use crate::engine::decoder::{Config, HeadNorms, Rope};
 /// The registry entry.
 pub(super) const FAMILY: Family = Family { model_type: "gemma3_text", config };
 
-const DEFAULTS: Defaults = Defaults { positions: 131_072, theta: 1e6, ..gemma2::DEFAULTS };
+/// Those of the 4B model, whose published configuration leaves most keys out.
+const DEFAULTS: Defaults = Defaults {
+    positions: 131_072,
+    theta: 1e6,
+    vocab: Some(262_208),
+    heads: Some(8),
+    ..gemma2::DEFAULTS
+};
 
 fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     let mut config = with_both_norms(keys, &DEFAULTS)?;

@@ -30,6 +30,11 @@ impl<'a> ConfigKeys<'a> {
         Error::file(self.file, what.as_ref())
     }
 
+    /// A key with the tables that it lies in.
+    pub(super) fn path(&self, key: &str) -> String {
+        format!("{}{key}", self.within)
+    }
+
     fn get(&self, key: &str) -> Option<&'a Value> {
         self.table.get(key).filter(|value| !value.is_null())
     }
@@ -46,7 +51,7 @@ impl<'a> ConfigKeys<'a> {
     }
 
     fn wrong(&self, key: &str, value: impl std::fmt::Display, what: &str) -> Error {
-        self.fault(format!("{}{key} is {value}, but must be {what}", self.within))
+        self.fault(format!("{} is {value}, but must be {what}", self.path(key)))
     }
 
     /// The value of a key that must be there.
@@ -55,7 +60,7 @@ impl<'a> ConfigKeys<'a> {
         key: &str,
         value: Option<T>,
     ) -> Result<T, Error> {
-        value.ok_or_else(|| self.fault(format!("{}{key} is missing", self.within)))
+        value.ok_or_else(|| self.fault(format!("{} is missing", self.path(key))))
     }
 
     /// A size: a whole number from 1 to 2³⁰.
@@ -177,7 +182,7 @@ impl<'a> ConfigKeys<'a> {
 
     /// A key that is not supported if it is there.
     pub(in crate::checkpoint) fn refuse(&self, key: &str, what: &str) -> Result<(), Error> {
-        let refused = || self.fault(format!("{what} ({}{key}) are not supported", self.within));
+        let refused = || self.fault(format!("{what} ({}) are not supported", self.path(key)));
         self.get(key).map_or(Ok(()), |_| Err(refused()))
     }
 }

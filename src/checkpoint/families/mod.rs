@@ -30,6 +30,9 @@ struct Family {
     config: fn(&ConfigKeys<'_>) -> Result<Config, Error>,
 }
 
+/// The key of the text model's table if a model has other parts, as those that see images.
+const TEXT_MODEL: &str = "text_config";
+
 /// All families.
 const FAMILIES: &[Family] = &[
     gemma2::FAMILY,
@@ -44,18 +47,24 @@ const FAMILIES: &[Family] = &[
     smollm3::FAMILY,
 ];
 
-/// The decoder that a configuration describes.
+/// The decoder that a configuration describes: of the text model, if there are other parts.
 pub(super) fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
-    keys.refuse("quantization_config", "quantised checkpoints")?;
+    let text_model = keys.table(TEXT_MODEL)?;
+    for keys in [Some(keys), text_model.as_ref()].into_iter().flatten() {
+        keys.refuse("quantization_config", "quantised checkpoints")?;
+    }
+    let keys = text_model.as_ref().unwrap_or(keys);
     let model_type = keys.text("model_type")?;
     let family = FAMILIES.iter().find(|family| Some(family.model_type) == model_type);
     let family = family.ok_or_else(|| {
         let found = model_type.map_or("missing".to_owned(), |found| format!("\"{found}\""));
         let known = FAMILIES.iter().map(|family| family.model_type).collect::<Vec<_>>();
-        keys.fault(format!("model_type is {found}; supported are: {}", known.join(", ")))
+        let key = keys.path("model_type");
+        keys.fault(format!("{key} is {found}; supported are: {}", known.join(", ")))
     })?;
-    keys.required("vocab_size", keys.size("vocab_size")?)?;
-    family.decoder(keys)
+    let config = family.decoder(keys)?;
+    keys.required("vocab_size", Some(config.vocab_rows).filter(|&rows| rows > 0))?;
+    Ok(config)
 }
 
 /// The decoder that a configuration of the family `model_type` describes. Without `vocab_size` its

@@ -18,6 +18,8 @@ use crate::engine::decoder::Config;
 struct RawMarks {
     bos_token_id: Option<Ids>,
     eos_token_id: Option<Ids>,
+    /// Those of the text model.
+    text_config: Option<Box<RawMarks>>,
 }
 
 /// The tokens that begin and end texts.
@@ -60,7 +62,7 @@ pub(super) fn read_config(
     let table = text.json::<Map<String, Value>>()?;
     let config = families::config(&ConfigKeys::new(&text.file, &table))?;
     let said = generation.map(Text::json::<RawMarks>).transpose()?.unwrap_or_default();
-    let other = text.json::<RawMarks>()?;
+    let other = text.json::<RawMarks>()?.with_those_of_the_text_model();
     let ids = |ids: Option<Ids>| {
         let mut ids = ids.map_or_else(Vec::new, Ids::into_vec);
         ids.retain(|&id| (id as usize) < config.vocab_rows);
@@ -96,6 +98,18 @@ impl Marks {
             self.note = Some(if self.end.is_empty() { ENDLESS } else { OF_TOKENIZER });
         }
         self
+    }
+}
+
+impl RawMarks {
+    /// The tokens, of the text model where there are none outside of it.
+    fn with_those_of_the_text_model(self) -> Self {
+        let inner = self.text_config.map(|inner| *inner).unwrap_or_default();
+        Self {
+            bos_token_id: self.bos_token_id.or(inner.bos_token_id),
+            eos_token_id: self.eos_token_id.or(inner.eos_token_id),
+            text_config: None,
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Every tensor is read once, on request, and hashed as it is read: the hash covers
 //! exactly the weights that are computed with, and no part of a file stays in memory.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -34,9 +35,19 @@ pub(in crate::checkpoint) struct Safetensors {
     /// For sharded weights: the index, and the number of the file that holds each
     /// tensor.
     shard: Option<(Text, BTreeMap<String, usize>)>,
+    /// Where tensors lie if the model is the text model of a larger one.
+    within: Option<&'static Within>,
     /// SHA-256 of the tensors that were read.
     read: RefCell<BTreeMap<String, [u8; 32]>>,
 }
+
+/// What the name of a tensor begins with in a model, and in the larger model that contains it.
+type Within = (&'static str, &'static str);
+
+/// The names that transformers gives to the tensors of a text model: before and from version 4.52.
+const WITHIN: [Within; 2] = [("", "language_model."), ("model.", "model.language_model.")];
+/// A tensor that every model has.
+const EMBEDDING: &str = "model.embed_tokens.weight";
 
 /// An open file whose header has been read.
 struct Stored {
@@ -66,12 +77,25 @@ impl Safetensors {
         let number = |file: &String| names.binary_search(&file).unwrap_or_default();
         let shard = weight_map.iter().map(|(tensor, file)| (tensor.clone(), number(file)));
         let shard = shard.collect();
-        Ok(Self { files, shard: Some((index, shard)), read: RefCell::default() })
+        Ok(Self { shard: Some((index, shard)), ..Self::of_files(files) }.find_text_model())
     }
 
     /// Opens the weights of one file.
     pub(in crate::checkpoint) fn of_file(file: PathBuf) -> Result<Self, Error> {
-        Ok(Self { files: vec![Stored::open(file)?], shard: None, read: RefCell::default() })
+        Ok(Self::of_files(vec![Stored::open(file)?]).find_text_model())
+    }
+
+    fn of_files(files: Vec<Stored>) -> Self {
+        Self { files, shard: None, within: None, read: RefCell::default() }
+    }
+
+    /// Finds the tensors of a text model that lie within a larger one.
+    fn find_text_model(mut self) -> Self {
+        if !self.has(EMBEDDING) {
+            let has = |within: &&Within| self.info(&renamed(EMBEDDING, Some(within))).is_some();
+            self.within = WITHIN.iter().find(has);
+        }
+        self
     }
 
     /// Checks that a tensor of this shape is there.
@@ -141,6 +165,7 @@ impl Safetensors {
 
     /// What the headers say of a tensor.
     fn info(&self, name: &str) -> Option<&TensorInfo> {
+        let name = &*renamed(name, self.within);
         let number = self.shard.as_ref().map_or(Some(&0), |(_, shard)| shard.get(name));
         number.and_then(|&number| self.files[number].tensors.info(name))
     }
@@ -177,6 +202,7 @@ impl Safetensors {
     }
 
     fn find(&self, name: &str, shape: &[usize]) -> Result<(&Stored, &TensorInfo), Error> {
+        let name = &*renamed(name, self.within);
         let missing = || format!("tensor {name} is missing");
         let number = match &self.shard {
             None => 0,
@@ -247,6 +273,13 @@ impl Stored {
         let place = ((self.header.len() + start) as u64, (end - start) as u64);
         self.file.hashed(place, unit, each)
     }
+}
+
+/// The name of a tensor in the files.
+fn renamed<'n>(name: &'n str, within: Option<&Within>) -> Cow<'n, str> {
+    let renamed =
+        within.and_then(|(own, there)| Some(format!("{there}{}", name.strip_prefix(own)?)));
+    renamed.map_or(Cow::Borrowed(name), Cow::Owned)
 }
 
 /// The names of the files that hold the weights of `folder`, whether they are there or not.

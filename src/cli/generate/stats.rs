@@ -154,10 +154,8 @@ impl fmt::Display for Report<'_> {
                 0 => String::new(),
                 n => format!(", and {} from rounds without a draft", count(n, "token")),
             };
-            writeln!(
-                f,
-                "{accepted} accepted, {corrected} corrected, {bonus} bonus tokens{undrafted}"
-            )?;
+            let bonus = count(bonus, "bonus token");
+            writeln!(f, "{accepted} accepted, {corrected} corrected, {bonus}{undrafted}")?;
         }
         write!(f, "drafter {}", method.drafter)?;
         if let Some(draft) = settings.draft {
