@@ -195,13 +195,15 @@ HEADERS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--draft", action="append", default=[], metavar="NAME=MODEL")
+    parser.add_argument("--given-alone", action="store_true", help="leave the shipped drafts out")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     work = args.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     args.out.mkdir(parents=True, exist_ok=True)
-    drafts = DRAFTS | dict(named.split("=", 1) for named in args.draft)
+    given = dict(named.split("=", 1) for named in args.draft)
+    drafts = given if args.given_alone else DRAFTS | given
     plain = record(work)
     tables, hashes = defaultdict(list), {}
     for name, draft in drafts.items():

@@ -31,7 +31,7 @@ dtype = "f32"
 draft_dtype = "f32"
 clock = "{clock}"
 prompts = ["{prompts}"]
-prompts_limit = 256
+prompts_limit = 128
 max_tokens = 96
 seed = 20
 
