@@ -24,20 +24,22 @@ COLUMNS = {
     "virtual": ["num_speculative_tokens", "temperature", "generations", "loop_share", *TAU],
     "real": ["num_speculative_tokens", "temperature", "generations", *TAU, *COSTS],
 }
+LENGTHS = {"virtual": [4], "real": [4, 8]}
 EXPERIMENT = """question = "How much does {name} accept?"
 target = "target"
 draft = "{name}"
 dtype = "f32"
 draft_dtype = "f32"
 clock = "{clock}"
+threads = 1
 prompts = ["{prompts}"]
-prompts_limit = 128
+prompts_limit = 64
 max_tokens = 96
 seed = 20
 
 [[sweep]]
 drafter = "model"
-num_speculative_tokens = [4, 8]
+num_speculative_tokens = {lengths}
 temperature = [0.7, 1]
 """
 
@@ -48,8 +50,9 @@ def summary(folder: Path, name: str, clock: str, work: Path, specdec: Path) -> P
     if not list((results / name).glob("*/summary.csv")):
         experiment = work / "experiments" / f"{name}.toml"
         experiment.parent.mkdir(parents=True, exist_ok=True)
-        prompts = ROOT / "experiments/13-determinism/prompts.jsonl"
-        experiment.write_text(EXPERIMENT.format(name=name, clock=clock, prompts=prompts))
+        values = {"name": name, "clock": clock, "lengths": LENGTHS[clock]}
+        values["prompts"] = ROOT / "experiments/13-determinism/prompts.jsonl"
+        experiment.write_text(EXPERIMENT.format(**values))
         configs = work / "configs"
         configs.mkdir(exist_ok=True)
         models = {"target": ROOT / "models/target", name: folder}

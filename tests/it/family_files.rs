@@ -73,15 +73,19 @@ fn a_head_in_the_file_counts_even_if_the_configuration_ties_it() {
 }
 
 /// The logits of a checkpoint of `tests/families` as the text model of one that also sees images;
-/// `name` gives the tensors' names in that.
+/// `name` gives the tensors' names in that, which says whether the head is tied.
 fn wrapped(family: &str, name: impl Fn(&str) -> String, engine: Engine) -> Vec<Vec<f32>> {
     let folder = tempfile::tempdir().unwrap();
     fs::copy(root().join(family).join("tokenizer.json"), folder.path().join("tokenizer.json"))
         .unwrap();
     let mut text_config = config(family);
     let end = text_config.as_object_mut().unwrap().remove("eos_token_id");
-    let whole =
-        json!({"model_type": "sees-images", "eos_token_id": end, "text_config": text_config});
+    let tied = text_config["tie_word_embeddings"].clone();
+    text_config["tie_word_embeddings"] = json!(false);
+    let whole = json!({
+        "model_type": "sees-images", "eos_token_id": end, "tie_word_embeddings": tied,
+        "text_config": text_config,
+    });
     write_json(&folder.path().join("config.json"), &whole);
     let tensors =
         candle_core::safetensors::load(root().join(family).join("model.safetensors"), &Device::Cpu);

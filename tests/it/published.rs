@@ -10,6 +10,9 @@ use tempfile::TempDir;
 
 use crate::report::summary;
 
+mod budgets;
+mod detection;
+
 const FIRST: &str = "results/01-draft-length/2026-11-22-amd-epyc-2c";
 
 fn project(path: &str) -> PathBuf {

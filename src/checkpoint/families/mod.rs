@@ -53,6 +53,8 @@ pub(super) fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     for keys in [Some(keys), text_model.as_ref()].into_iter().flatten() {
         keys.refuse("quantization_config", "quantised checkpoints")?;
     }
+    // As in transformers, what the whole model says counts.
+    let tied = keys.flag("tie_word_embeddings")?;
     let keys = text_model.as_ref().unwrap_or(keys);
     let model_type = keys.text("model_type")?;
     let family = FAMILIES.iter().find(|family| Some(family.model_type) == model_type);
@@ -64,7 +66,7 @@ pub(super) fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     })?;
     let config = family.decoder(keys)?;
     keys.required("vocab_size", Some(config.vocab_rows).filter(|&rows| rows > 0))?;
-    Ok(config)
+    Ok(Config { tied: tied.unwrap_or(config.tied), ..config })
 }
 
 /// The decoder that a configuration of the family `model_type` describes. Without `vocab_size` its
