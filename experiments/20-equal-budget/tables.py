@@ -3,7 +3,7 @@
     python experiments/20-equal-budget/tables.py --work WORK --out OUT
 
 Reads training.json and overlap.json of every trained drafter, and writes trainings.csv,
-overlap.csv and seeds.csv. An interval of 95 % treats the windows of held-out text as independent.
+overlap.csv, seeds.csv, and what the trainings have in common as manifest.json. An interval of 95 % treats the windows of held-out text as independent.
 Differences are paired by window: from the draft model of the same group and budget. seeds.csv has
 the smallest, mean and largest overlap of trainings that differ in their seed alone.
 """
@@ -15,12 +15,14 @@ import statistics
 import sys
 import tomllib
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Iterable
 from pathlib import Path
 
 SAME = ["drafter", "loss", "policy", "start", "budget"]
 KEYS = ["group", *SAME, "seed", "rate", "tokens", "steps", "parameters"]
 OVERLAP = ["group", "drafter", "budget", "text", "position", "windows", "overlap", "low", "high"]
 OVERLAP += ["difference", "difference_low", "difference_high"]
+COMMON = ["data", "target", "lent", "recipe", "torch", "processor", "batch", "warmup", "decay"]
 GRID = Path(__file__).resolve().with_name("grid.toml")
 KINDS, REFERENCE = ("text", "own"), "draft"
 
@@ -72,6 +74,15 @@ def seeds(records: list[dict], overlap: list[list]) -> list[list]:
     ]
 
 
+def distinct(values: Iterable) -> list:
+    """Each value once, in the order of their first appearance."""
+    found = []
+    for value in values:
+        if value not in found:
+            found.append(value)
+    return found
+
+
 def main() -> None:
     parser = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True)
@@ -94,6 +105,8 @@ def main() -> None:
         "seeds.csv": ([*SAME, "text", "seeds", "least", "mean", "most"], seeds(records, overlap)),
     }
     args.out.mkdir(parents=True, exist_ok=True)
+    common = {key: distinct(record[key] for record in records) for key in COMMON}
+    (args.out / "manifest.json").write_text(json.dumps(common, indent=1) + "\n")
     for name, (header, rows) in tables.items():
         with (args.out / name).open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([header, *rows])

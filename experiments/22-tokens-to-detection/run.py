@@ -33,8 +33,8 @@ PLAIN, WRONG = "own-plain", "own-wrong-"
 # Decoders that draw exactly, but with settings that nobody stated.
 SILENT = {"temperature_0.95": {"temperature": 0.95}, "top_p_0.98": {"top_p": 0.98}}
 CLAIM = {"temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0}
-SIZES = [6, 12, 24, 48, 96, 192]
-ORDERS, LEVEL, PERMUTATIONS = 5, 0.01, 200
+SIZES = [3, 6, 12, 24, 48, 96]
+ORDERS, LEVEL, PERMUTATIONS = 3, 0.01, 200
 LENGTH, PAD = 128, -1
 RECORD = f"""question = "What does a decoder write that draws with other settings?"
 target = "embedded-target"

@@ -143,6 +143,9 @@ fn faults_of_a_text_model_are_named_with_its_table() {
     let folder = tempfile::tempdir().unwrap();
     let whole = json!({"model_type": "sees-images", "text_config": {"model_type": "other"}});
     write_json(&folder.path().join("config.json"), &whole);
+    for part in ["tokenizer.json", "model.safetensors"] {
+        fs::copy(root().join("gemma3").join(part), folder.path().join(part)).unwrap();
+    }
     let error = load(Source::from(folder.path().to_str().unwrap()), Role::Target).err().unwrap();
     assert!(error.to_string().contains("text_config.model_type is \"other\""), "{error}");
 }

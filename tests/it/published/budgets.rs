@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Columns, project, text, value};
+use super::{Columns, project, text, value, words};
 
 const RUN: &str = "results/20-equal-budget/2026-11-29-intel-xeon-2c";
 const DRAFTERS: [&str; 4] = ["draft", "tap", "eagle3", "dspark"];
@@ -84,7 +84,7 @@ const LOSSES: &str = "results/19-drawn-or-greedy/2026-11-29-intel-xeon-2c-losses
 fn the_table_of_training_losses_is_in_the_results() {
     let page = text("experiments/19-drawn-or-greedy/README.md");
     let (levels, measured) = (rows_of(LOSSES, "levels"), rows_of(LOSSES, "measured"));
-    let mut table = String::new();
+    let (mut table, mut more, mut all) = (String::new(), 0, 0);
     for loss in ["kl", "ce", "tv"] {
         for temperature in ["0.3", "0.5", "0.7", "1.0"] {
             let at = [("draft", loss), ("temperature", temperature)];
@@ -94,10 +94,13 @@ fn the_table_of_training_losses_is_in_the_results() {
                 value(one(&measured, &keys), "block_efficiency")
             };
             let columns = ["drawn", "greedy", "greedy_better"].map(|column| value(level, column));
+            more += usize::from(columns[0] > columns[1]);
+            all += 1;
             let tau = ["", "draft_temperature=0"].map(chain);
             let cells = columns.into_iter().chain(tau).map(|value| format!("{value:.2}"));
             table += &line(&format!("{loss} | {temperature}"), cells);
         }
     }
     assert!(page.contains(&table), "the page should have this table:\n{table}");
+    assert!(words(&page).contains(&format!("accepted more in {more} of {all} rows")));
 }
