@@ -4,7 +4,7 @@
     python experiments/22-tokens-to-detection/run.py --work WORK --out OUT
 
 Both read the same completions of a decoder that claims T = 1 over the whole vocabulary. The audit
-has the models; the two-sample test has as many completions of plain decoding instead. WORK gets
+has the models; the two-sample test has as many completions of plain decoding to the same prompts. WORK gets
 completions with other settings, OUT the verdicts at each number of completions (verdicts.csv), and
 the first number at which each test refutes (detection.csv). Verdicts that OUT has are kept.
 """
@@ -33,7 +33,8 @@ PLAIN, WRONG = "own-plain", "own-wrong-"
 # Decoders that draw exactly, but with settings that nobody stated.
 SILENT = {"temperature_0.95": {"temperature": 0.95}, "top_p_0.98": {"top_p": 0.98}}
 CLAIM = {"temperature": 1, "top_k": 0, "top_p": 1, "min_p": 0}
-SIZES = [3, 6, 12, 24, 48, 96]
+SIZES = [8, 16, 32, 64]
+EACH = 4  # completions of a prompt
 ORDERS, LEVEL, PERMUTATIONS = 3, 0.01, 200
 LENGTH, PAD = 128, -1
 RECORD = f"""question = "What does a decoder write that draws with other settings?"
@@ -104,16 +105,24 @@ def sample(lines: list[dict], prompts: dict[str, int]) -> CompletionSample:
 def compared(lines: list[dict], plain: list[dict], prompts: dict[str, int]) -> tuple[bool, float]:
     """Whether the two-sample test refutes the lines, and its p-value."""
     samples = sample(lines, prompts), sample(plain, prompts)
-    value, _ = run_two_sample_test(*samples, stat_type="mmd_hamming", b=PERMUTATIONS)
+    value, statistic = run_two_sample_test(*samples, stat_type="mmd_hamming", b=PERMUTATIONS)
+    assert np.isfinite(statistic)
     return value <= LEVEL, value
+
+
+def in_order(lines: list[dict], order: int, prompts: dict[str, int]) -> list[dict]:
+    """A few completions of each prompt, prompt after prompt, in an order with this number."""
+    names = random.Random(order).sample(list(prompts), len(prompts))
+    by_prompt = {name: [line for line in lines if line["prompt"] == name] for name in names}
+    return [line for name in names for line in by_prompt[name][:EACH]]
 
 
 def verdicts(name: str, lines: list[dict], plain: list[dict], args) -> list[list]:
     """Verdicts of both tests over growing parts of the completions, until each refutes."""
-    rows, prompts = [], {line["prompt"]: 0 for line in plain}
-    prompts = {prompt: number for number, prompt in enumerate(sorted(prompts))}
+    rows = []
+    prompts = {name: at for at, name in enumerate(sorted({line["prompt"] for line in plain}))}
     for order in range(ORDERS):
-        chosen, others = (random.Random(order).sample(part, SIZES[-1]) for part in (lines, plain))
+        chosen, others = (in_order(part, order, prompts) for part in (lines, plain))
         torch.manual_seed(order)
         tests = {
             "audit": lambda n: audited(chosen[:n], args.specdec, args.work),
