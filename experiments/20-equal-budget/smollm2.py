@@ -8,7 +8,7 @@ embedded pair was trained on; its texts are tokenised anew. WORK gets pair/targe
 the file in bf16), pair/draft (the start of all drafters: the embedding's first 192 principal
 components, which stand in for an embedding of that width), and shards. Then, in models/training:
 
-    python -m heads.generate --work WORK --target WORK/pair/target --tokens 130e3
+    python -m heads.generate --work WORK --target WORK/pair/target --tokens 65e3
     python -m protocol run ../../experiments/20-equal-budget/smollm2.toml --work WORK --pair WORK/pair
 """
 
