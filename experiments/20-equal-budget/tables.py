@@ -3,9 +3,10 @@
     python experiments/20-equal-budget/tables.py --work WORK --out OUT
 
 Reads training.json and overlap.json of every trained drafter, and writes trainings.csv,
-overlap.csv, seeds.csv, and what the trainings have in common as manifest.json. An interval of 95 % treats the windows of held-out text as independent.
-Differences are paired by window: from the draft model of the same group and budget. seeds.csv has
-the smallest, mean and largest overlap of trainings that differ in their seed alone.
+overlap.csv, seeds.csv, and what the trainings have in common as manifest.json. An interval of 95 %
+treats the windows of held-out text as independent. Differences are paired by window: from the draft
+model of the same group and budget. seeds.csv has the smallest, mean and largest overlap of
+trainings that differ in their seed alone.
 """
 
 import csv

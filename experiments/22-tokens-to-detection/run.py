@@ -4,9 +4,10 @@
     python experiments/22-tokens-to-detection/run.py --work WORK --out OUT
 
 Both read the same completions of a decoder that claims T = 1 over the whole vocabulary. The audit
-has the models; the two-sample test has as many completions of plain decoding to the same prompts. WORK gets
-completions with other settings, OUT the verdicts at each number of completions (verdicts.csv), and
-the first number at which each test refutes (detection.csv). Verdicts that OUT has are kept.
+has the models; the two-sample test has as many completions of plain decoding to the same prompts.
+WORK gets completions with other settings, OUT the verdicts at each number of completions
+(verdicts.csv), and the first number at which each test refutes (detection.csv). Verdicts that OUT
+has are kept.
 """
 
 import argparse

@@ -162,9 +162,14 @@ fn words(text: &str) -> String {
 /// A row of a file of results, by column.
 type Columns = BTreeMap<String, String>;
 
-fn drawn(name: &str) -> Vec<Columns> {
-    let mut file = csv::Reader::from_path(project(&format!("{DRAWN}/{name}.csv"))).unwrap();
+/// The rows of a table of a results folder.
+fn rows(run: &str, name: &str) -> Vec<Columns> {
+    let mut file = csv::Reader::from_path(project(&format!("{run}/{name}.csv"))).unwrap();
     file.deserialize().collect::<Result<_, _>>().unwrap()
+}
+
+fn drawn(name: &str) -> Vec<Columns> {
+    rows(DRAWN, name)
 }
 
 /// A row of a table: a draft, its temperature, and values with two decimals; "-" for NaN.

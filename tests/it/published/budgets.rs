@@ -2,15 +2,10 @@
 
 use std::fmt::Write;
 
-use super::{Columns, project, text, value, words};
+use super::{Columns, rows, text, value, words};
 
 const RUN: &str = "results/20-equal-budget/2026-11-29-intel-xeon-2c";
 const DRAFTERS: [&str; 4] = ["draft", "tap", "eagle3", "dspark"];
-
-fn rows_of(run: &str, name: &str) -> Vec<Columns> {
-    let mut file = csv::Reader::from_path(project(&format!("{run}/{name}.csv"))).unwrap();
-    file.deserialize().collect::<Result<_, _>>().unwrap()
-}
 
 /// The row in which these columns have these values.
 fn one<'r>(rows: &'r [Columns], keys: &[(&str, &str)]) -> &'r Columns {
@@ -35,7 +30,7 @@ fn line(name: &str, cells: impl IntoIterator<Item = String>) -> String {
 #[test]
 fn tables_of_equal_budgets_are_in_the_results() {
     let page = text("experiments/20-equal-budget/README.md");
-    let [tau, seeds, costs] = ["tau", "seeds", "costs"].map(|name| rows_of(RUN, name));
+    let [tau, seeds, costs] = ["tau", "seeds", "costs"].map(|name| rows(RUN, name));
     let mut efficiency = String::new();
     for group in ["kl-1", "kl-2", "kl-3", "ce-1", "tv-1", "on-1", "scratch-1"] {
         let of = |drafter| {
@@ -75,6 +70,11 @@ fn tables_of_equal_budgets_are_in_the_results() {
     for table in [efficiency, budgets, speed] {
         assert!(page.contains(&table), "the page should have this table:\n{table}");
     }
+    for (drafter, tokens) in [("draft", "268,288"), ("eagle3", "288,768"), ("dspark", "315,392")] {
+        let keys = [("group", "kl-1"), ("drafter", drafter), ("budget", "equal-flops")];
+        assert_eq!(one(&rows(RUN, "trainings"), &keys)["tokens"], tokens.replace(',', ""));
+        assert!(page.contains(tokens), "{tokens}");
+    }
 }
 
 const LOSSES: &str = "results/19-drawn-or-greedy/2026-11-29-intel-xeon-2c-losses";
@@ -83,7 +83,7 @@ const LOSSES: &str = "results/19-drawn-or-greedy/2026-11-29-intel-xeon-2c-losses
 #[test]
 fn the_table_of_training_losses_is_in_the_results() {
     let page = text("experiments/19-drawn-or-greedy/README.md");
-    let (levels, measured) = (rows_of(LOSSES, "levels"), rows_of(LOSSES, "measured"));
+    let (levels, measured) = (rows(LOSSES, "levels"), rows(LOSSES, "measured"));
     let (mut table, mut more, mut all) = (String::new(), 0, 0);
     for loss in ["kl", "ce", "tv"] {
         for temperature in ["0.3", "0.5", "0.7", "1.0"] {

@@ -3,17 +3,12 @@
 use specdec::measure::statistics::{Sample, TimeSums};
 use specdec::run::report::{CellView, load};
 
-use super::{Columns, project, text, value};
+use super::{project, rows, text, value};
 
 const RUNS: [(&str, &str); 2] = [
     ("schema", "results/21-grammars/2026-11-29-intel-xeon-2c"),
     ("free", "results/21-grammars/2026-11-29-intel-xeon-2c-free"),
 ];
-
-fn rows(run: &str, name: &str) -> Vec<Columns> {
-    let mut file = csv::Reader::from_path(project(&format!("{run}/{name}.csv"))).unwrap();
-    file.deserialize().collect::<Result<_, _>>().unwrap()
-}
 
 /// Catches: a row of the page's table is not that of its run.
 #[test]
