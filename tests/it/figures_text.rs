@@ -167,3 +167,13 @@ fn stale_figures_are_removed_and_other_files_are_kept() {
     assert!(kept.iter().all(|name| figures.join(name).exists()));
     assert!(figures.join("policies.png").is_dir() && figures.join("speedup.svg").is_file());
 }
+
+/// Catches: a folder that version control would drop, so that a report made again has one more.
+#[test]
+fn a_run_that_has_nothing_to_draw_has_no_folder_of_figures() {
+    let rows = Synthetic { draft_lengths: vec![], ..Synthetic::tiny() }.rows();
+    let folder = written(&rows);
+    report(folder.path()).unwrap();
+    assert!(!folder.path().join("figures").exists());
+    assert!(folder.path().join("report.md").is_file());
+}

@@ -140,6 +140,10 @@ pub(super) fn write_all(folder: &Path, run: &Run) -> Result<Vec<DocFigure>> {
         written.push(DocFigure { name, caption: ours(&caption), wide, narrow });
     }
     remove_stale(folder, &written)?;
+    if written.is_empty() {
+        // Nothing to show: version control would not keep an empty folder. Other files stay.
+        let _ = fs::remove_dir(folder);
+    }
     Ok(written)
 }
 
