@@ -15,7 +15,8 @@ class Case:
     `config` holds the arguments of the configuration class of `family`. `older` are keys
     that its 2024 spelling adds or replaces. `lengths` are the lengths of the texts whose
     logits are stored, and `tokens` is the size of the tokenizer. An `example` is of a
-    family that only a page of the documentation adds.
+    family that only a page of the documentation adds. `draw` says which random weights: if
+    there are routers, some with which none of them is undecided.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Case:
     lengths: tuple[int, ...] = (36,)
     tokens: int = VOCAB
     example: bool = False
+    draw: int = 0
 
     @property
     def folder(self) -> str:

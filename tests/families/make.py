@@ -24,14 +24,17 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from cases import CASES, Case
+from cases_moe import MIXTURES
 from characters import tokenizer
-from reference import logits, widen
-from switches import Switch, switches
+from reference import logits, routes, widen
+from spelling import older
+from switch import Switch
+from switches import switches
 
 HERE = Path(__file__).parent
-# What a wrong reading must change at least, and what f32 may differ from f64 at most,
-# relative to the largest logit.
-VISIBLE, NEAR = 1e-2, 1e-5
+# What a wrong reading must change at least, what f32 may differ from f64 at most, and by how
+# much a router must prefer the experts that it chooses, relative to the largest logit.
+VISIBLE, NEAR, DECIDED = 1e-2, 1e-5, 1e-3
 MOST_BYTES = 100_000
 HEADING = """\
 # Wrong readings
@@ -51,7 +54,7 @@ def random_model(case: Case) -> PreTrainedModel:
     """Return a model with random weights, large enough that every setting matters."""
     config = AutoConfig.for_model(case.family, **case.config)
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    generator = seeded(f"{case.name} weights")
+    generator = seeded(f"{case.name} weights{f' {case.draw}' if case.draw else ''}")
     dtype = torch.bfloat16 if case.bf16 else torch.float32
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=generator)
@@ -62,6 +65,7 @@ def random_model(case: Case) -> PreTrainedModel:
 def weight(name: str, noise: Tensor, family: str) -> Tensor:
     """Turn standard normal numbers into a weight of that name."""
     part = name.split(".")[-2]
+    inputs = noise.shape[-1]
     offset = family.startswith("gemma")
     if "norm" in part:
         return 0.4 * noise + (0.0 if offset else 1.0)
@@ -69,30 +73,8 @@ def weight(name: str, noise: Tensor, family: str) -> Tensor:
         return 0.6 * noise
     if part == "embed_tokens":
         return (0.4 if offset else 1.0) * noise
-    gain = 1.7 if part in ("q_proj", "k_proj", "qkv_proj", "lm_head") else 1.2
-    return gain / math.sqrt(noise.shape[1]) * noise
-
-
-def older(config: dict[str, Any], case: Case) -> dict[str, Any]:
-    """Return the configuration as published files of 2024 spell it."""
-    rope = config["rope_parameters"]
-    newer = ("rope_parameters", "layer_types", "dtype")
-    result = {k: x for k, x in config.items() if k not in newer and not k.startswith("_")}
-    if case.family == "gemma3_text":
-        result["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
-        rope = rope["full_attention"]
-    rope = dict(rope)
-    kind = rope.pop("rope_type")
-    result["rope_theta"] = rope.pop("rope_theta")
-    if (partial := rope.pop("partial_rotary_factor", None)) is not None:
-        result["partial_rotary_factor"] = partial
-    if case.family == "phi3":
-        rope.pop("original_max_position_embeddings", None)
-    named = {"rope_type" if kind == "llama3" or "gemma3" in case.family else "type": kind}
-    result["rope_scaling"] = None if kind == "default" else {**rope, **named}
-    result["torch_dtype"] = config["dtype"]
-    result["transformers_version"] = "4.46.0"
-    return dict(sorted({**result, **case.older}.items()))
+    gain = 1.7 if part in ("q_proj", "k_proj", "qkv_proj", "lm_head", "gate") else 1.2
+    return gain / math.sqrt(inputs) * noise
 
 
 def texts(case: Case) -> list[list[int]]:
@@ -110,6 +92,7 @@ def load(folder: Path, config: dict[str, Any]) -> PreTrainedModel:
         config=of.from_dict(config),
         dtype=torch.float32,
         attn_implementation="eager",
+        experts_implementation="eager",
     ).eval()
 
 
@@ -157,6 +140,23 @@ def write_folder(case: Case) -> tuple[Path, dict[str, Any], dict[str, Any]]:
     return folder, config, older_config
 
 
+def decision(wide: PreTrainedModel, narrow: PreTrainedModel, case: Case) -> float | None:
+    """Return by how much routers prefer the last expert chosen to the first one left out.
+
+    It is the least of all positions, relative to the largest logit of the router; None if
+    there are no routers. It fails if other experts are chosen in f32.
+    """
+    least = []
+    for text in texts(case):
+        for (found, chosen), (_, again) in zip(routes(wide, text), routes(narrow, text)):
+            assert torch.equal(chosen, again), f"{case.name}: f32 chooses other experts"
+            ordered = found.sort(-1, descending=True).values
+            used = chosen.shape[-1]
+            gap = (ordered[:, used - 1] - ordered[:, used]).min() / found.abs().max()
+            least.append(gap.item())
+    return min(least, default=None)
+
+
 def make(case: Case) -> list[str]:
     """Write the folder of a case and return its section of switches.md."""
     folder, config, older_config = write_folder(case)
@@ -168,14 +168,19 @@ def make(case: Case) -> list[str]:
     assert torch.equal(exact, again), f"{case.name}: the older spelling means something else"
     largest = exact.abs().max().item()
     away = lambda other: (all_logits(other, case) - exact).abs().max().item() / largest
-    f32 = away(load(folder, config))
+    narrow = load(folder, config)
+    f32 = away(narrow)
     frequencies = away(widen(load(folder, config), frequencies=False))
     assert max(f32, frequencies) < NEAR, f"{case.name}: f32 is {f32:.1e} away"
+
+    near = f"All in f32: {f32:.1e} of that away; frequencies alone: {frequencies:.1e}."
+    if (decided := decision(model, narrow, case)) is not None:
+        assert decided > DECIDED, f"{case.name}: a router decides by {decided:.1e}: another draw"
+        near += f" Routers decide by {decided:.1e} of their largest logit."
 
     found = [(s, effect(folder, config, case, s, exact)) for s in switches(config, model)]
     hidden = [f"{s.label} ({x:.1e})" for s, x in found if not x > (s.least or VISIBLE)]
     assert not hidden, f"{case.name}: hardly visible: {', '.join(hidden)}"
-    near = f"All in f32: {f32:.1e} of that away; frequencies alone: {frequencies:.1e}."
     print(f"{case.name}: largest logit {largest:.3g}; {near}")
     return [
         f"\n## {case.name}\n",
@@ -192,7 +197,8 @@ def main() -> None:
     names = parser.parse_args().cases
     transformers.logging.disable_progress_bar()
     logging.disable(logging.WARNING)
-    sections = [make(case) for case in CASES if not names or case.name in names]
+    all_cases = [*CASES, *MIXTURES]
+    sections = [make(case) for case in all_cases if not names or case.name in names]
     if not names:
         lines = [HEADING, *(line for section in sections for line in section)]
         (HERE / "switches.md").write_text("\n".join(lines) + "\n")

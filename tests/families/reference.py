@@ -67,6 +67,22 @@ def widen(model: PreTrainedModel, frequencies: bool = True) -> PreTrainedModel:
     return model
 
 
+def routers(model: PreTrainedModel) -> list[torch.nn.Module]:
+    """Return the modules that choose experts, in the order of the layers."""
+    return [module for module in model.modules() if type(module).__name__.endswith("TopKRouter")]
+
+
+def routes(model: PreTrainedModel, tokens: list[int]) -> list[tuple[Tensor, Tensor]]:
+    """Return the logits of each router, `[positions, experts]`, and the experts it chooses."""
+    seen: list[tuple[Tensor, Tensor]] = []
+    note = lambda router, inputs, outputs: seen.append((outputs[0], outputs[2]))
+    hooks = [router.register_forward_hook(note) for router in routers(model)]
+    logits(model, tokens)
+    for hook in hooks:
+        hook.remove()
+    return seen
+
+
 @torch.no_grad()
 def logits(model: PreTrainedModel, tokens: list[int]) -> Tensor:
     """Return the logits at every position, `[positions, vocab]`, in the model's precision."""

@@ -2,37 +2,15 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Any
-from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from cases import POSITIONS
-
-
-@dataclass(frozen=True)
-class Switch:
-    """One wrong reading: other keys, an edited model, or another function in its module."""
-
-    label: str
-    config: dict[str, Any] = field(default_factory=dict)
-    edit: Callable[[PreTrainedModel], None] = lambda model: None
-    functions: Callable[[PreTrainedModel], dict[str, Callable]] = lambda model: {}
-    # What the reading must change at least, if that is less than for the others.
-    least: float | None = None
-
-    def applied(self, model: PreTrainedModel) -> ExitStack:
-        """Edit a model that was loaded with `config`, and replace functions for a while."""
-        self.edit(model)
-        module = sys.modules[type(model).__module__]
-        stack = ExitStack()
-        for name, function in self.functions(model).items():
-            stack.enter_context(patch.object(module, name, function))
-        return stack
+from switch import Switch, each
+from switches_moe import mixture_switches
 
 
 def switches(config: dict[str, Any], model: PreTrainedModel) -> Iterator[Switch]:
@@ -41,12 +19,8 @@ def switches(config: dict[str, Any], model: PreTrainedModel) -> Iterator[Switch]
     yield from window_switches(config)
     yield from norm_switches(config, model)
     yield from attention_switches(config, model)
+    yield from mixture_switches(config, model)
     yield from other_switches(config, model)
-
-
-def each(model: PreTrainedModel, name: str) -> list[nn.Module]:
-    """Return the modules with this last name, in the order of the layers."""
-    return [m for path, m in model.named_modules() if path.rsplit(".", 1)[-1] == name]
 
 
 def rope_switches(config: dict[str, Any]) -> Iterator[Switch]:

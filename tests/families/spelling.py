@@ -1,0 +1,34 @@
+"""Configurations in the spelling of published files."""
+
+from typing import Any
+
+from cases import Case
+
+# What transformers 5 renames although published files and older versions do not know it.
+RENAMED = {"qwen3_moe": {"num_local_experts": "num_experts"}}
+# The version in which a family appeared, if that was after 4.46.
+VERSIONS = {"qwen3_moe": "4.51.0"}
+
+
+def older(config: dict[str, Any], case: Case) -> dict[str, Any]:
+    """Return the configuration as published files of its time spell it."""
+    rope = config["rope_parameters"]
+    newer = ("rope_parameters", "layer_types", "dtype")
+    names = RENAMED.get(case.family, {})
+    kept = {k: x for k, x in config.items() if k not in newer and not k.startswith("_")}
+    result = {names.get(k, k): x for k, x in kept.items()}
+    if case.family == "gemma3_text":
+        result["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+        rope = rope["full_attention"]
+    rope = dict(rope)
+    kind = rope.pop("rope_type")
+    result["rope_theta"] = rope.pop("rope_theta")
+    if (partial := rope.pop("partial_rotary_factor", None)) is not None:
+        result["partial_rotary_factor"] = partial
+    if case.family == "phi3":
+        rope.pop("original_max_position_embeddings", None)
+    named = {"rope_type" if kind == "llama3" or "gemma3" in case.family else "type": kind}
+    result["rope_scaling"] = None if kind == "default" else {**rope, **named}
+    result["torch_dtype"] = config["dtype"]
+    result["transformers_version"] = VERSIONS.get(case.family, "4.46.0")
+    return dict(sorted({**result, **case.older}.items()))
