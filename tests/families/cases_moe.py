@@ -45,4 +45,21 @@ MIXTURES = [
         bf16=False,
         draw=210,
     ),
+    Case(
+        "mixtral",
+        "mixtral",
+        shape(
+            24,
+            3,
+            (4, 2),
+            8,
+            inner=28,
+            rms_norm_eps=0.02,
+            rope_parameters=rope(1e4),
+            sliding_window=5,
+            num_local_experts=4,
+            num_experts_per_tok=2,
+        ),
+        draw=79,
+    ),
 ]
