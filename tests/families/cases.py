@@ -1,7 +1,10 @@
 """The cases: one small shape per family, with every setting at a value that matters."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from torch import Generator, Tensor
 
 VOCAB = 48
 BOS, EOS = 1, 2
@@ -16,7 +19,8 @@ class Case:
     that its 2024 spelling adds or replaces. `lengths` are the lengths of the texts whose
     logits are stored, and `tokens` is the size of the tokenizer. An `example` is of a
     family that only a page of the documentation adds. `draw` says which random weights: if
-    there are routers, some with which none of them is undecided.
+    there are routers, some with which none of them is undecided. `published` puts the
+    tensors that published files have in place of those that transformers writes.
     """
 
     name: str
@@ -28,6 +32,7 @@ class Case:
     tokens: int = VOCAB
     example: bool = False
     draw: int = 0
+    published: Callable[[dict[str, Tensor], Generator], None] | None = None
 
     @property
     def folder(self) -> str:

@@ -4,6 +4,7 @@ Each has a `draw` of the weights, of a few hundred, with which its routers decid
 """
 
 from cases import Case, rope, shape
+from published import MXFP4, mxfp4_experts
 
 MIXTURES = [
     Case(
@@ -61,5 +62,63 @@ MIXTURES = [
             num_experts_per_tok=2,
         ),
         draw=79,
+    ),
+    Case(
+        "gpt_oss",
+        "gpt_oss",
+        shape(
+            24,
+            4,
+            (4, 2),
+            8,
+            inner=14,
+            max_position_embeddings=128,
+            rms_norm_eps=0.02,
+            rope_parameters=rope(
+                1e4,
+                "yarn",
+                factor=4.0,
+                original_max_position_embeddings=32,
+                beta_fast=4.0,
+                beta_slow=0.25,
+                truncate=False,
+            ),
+            sliding_window=5,
+            num_local_experts=6,
+            num_experts_per_tok=3,
+            swiglu_alpha=1.3,
+            swiglu_limit=1.5,
+        ),
+        older={"experts_per_token": 3, "initial_context_length": 32},
+        draw=284,
+    ),
+    Case(
+        "gpt_oss_mxfp4",
+        "gpt_oss",
+        shape(
+            32,
+            3,
+            (4, 2),
+            8,
+            inner=64,
+            max_position_embeddings=512,
+            rope_parameters=rope(
+                1e4,
+                "yarn",
+                factor=4.0,
+                original_max_position_embeddings=128,
+                beta_fast=32.0,
+                beta_slow=1.0,
+                truncate=False,
+            ),
+            sliding_window=6,
+            num_local_experts=6,
+            num_experts_per_tok=3,
+            swiglu_limit=7.0,
+            quantization_config=MXFP4,
+        ),
+        older={"experts_per_token": 3, "initial_context_length": 128},
+        draw=13,
+        published=mxfp4_experts,
     ),
 ]

@@ -19,9 +19,10 @@ from typing import Any
 
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, Mxfp4Config, PreTrainedModel
 
 from cases import CASES, Case
 from cases_moe import MIXTURES
@@ -36,6 +37,7 @@ HERE = Path(__file__).parent
 # much a router must prefer the experts that it chooses, relative to the largest logit.
 VISIBLE, NEAR, DECIDED = 1e-2, 1e-5, 1e-3
 MOST_BYTES = 100_000
+ROUTERS = ("gate", "router")
 HEADING = """\
 # Wrong readings
 
@@ -65,15 +67,18 @@ def random_model(case: Case) -> PreTrainedModel:
 def weight(name: str, noise: Tensor, family: str) -> Tensor:
     """Turn standard normal numbers into a weight of that name."""
     part = name.split(".")[-2]
-    inputs = noise.shape[-1]
     offset = family.startswith("gemma")
     if "norm" in part:
         return 0.4 * noise + (0.0 if offset else 1.0)
     if name.endswith("bias"):
         return 0.6 * noise
+    if name.endswith("sinks"):
+        return 1.5 * noise
     if part == "embed_tokens":
         return (0.4 if offset else 1.0) * noise
-    gain = 1.7 if part in ("q_proj", "k_proj", "qkv_proj", "lm_head", "gate") else 1.2
+    gain = 1.7 if part in ("q_proj", "k_proj", "qkv_proj", "lm_head", *ROUTERS) else 1.2
+    # Experts of gpt-oss have their inputs in the middle.
+    inputs = noise.shape[1 if family == "gpt_oss" else -1]
     return gain / math.sqrt(inputs) * noise
 
 
@@ -87,12 +92,16 @@ def texts(case: Case) -> list[list[int]]:
 def load(folder: Path, config: dict[str, Any]) -> PreTrainedModel:
     """Load the weights of a folder in f32 with a configuration."""
     of = type(AutoConfig.for_model(config["model_type"]))
+    packed = {}
+    if "quantization_config" in config:
+        packed["quantization_config"] = Mxfp4Config(dequantize=True)
     return AutoModelForCausalLM.from_pretrained(
         folder,
         config=of.from_dict(config),
         dtype=torch.float32,
         attn_implementation="eager",
         experts_implementation="eager",
+        **packed,
     ).eval()
 
 
@@ -105,7 +114,8 @@ def effect(
     folder: Path, config: dict[str, Any], case: Case, switch: Switch, exact: Tensor
 ) -> float:
     """Return the largest change of a logit by a wrong reading."""
-    model = load(folder, {**config, **switch.config})
+    with switch.loading():
+        model = load(folder, {**config, **switch.config})
     with switch.applied(model):
         changed = all_logits(widen(model), case)
     return (changed - exact).abs().max().item()
@@ -131,7 +141,12 @@ def write_folder(case: Case) -> tuple[Path, dict[str, Any], dict[str, Any]]:
     folder = HERE / case.folder
     random_model(case).save_pretrained(folder)
     (folder / "generation_config.json").unlink()
-    assert (folder / "model.safetensors").stat().st_size <= MOST_BYTES
+    weights = folder / "model.safetensors"
+    if case.published is not None:
+        tensors = load_file(weights)
+        case.published(tensors, seeded(f"{case.name} published {case.draw}"))
+        save_file(tensors, weights, metadata={"format": "pt"})
+    assert weights.stat().st_size <= MOST_BYTES
     write_json(folder / "tokenizer.json", tokenizer(case.tokens))
     assert Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab_size() == case.tokens
     config = json.loads((folder / "config.json").read_text())

@@ -7,13 +7,17 @@ from cases import Case
 # What transformers 5 renames although published files and older versions do not know it.
 RENAMED = {"qwen3_moe": {"num_local_experts": "num_experts"}}
 # The version in which a family appeared, if that was after 4.46.
-VERSIONS = {"qwen3_moe": "4.51.0"}
+VERSIONS = {"qwen3_moe": "4.51.0", "gpt_oss": "4.55.0"}
 
 
 def older(config: dict[str, Any], case: Case) -> dict[str, Any]:
     """Return the configuration as published files of its time spell it."""
     rope = config["rope_parameters"]
-    newer = ("rope_parameters", "layer_types", "dtype")
+    newer = ["rope_parameters", "dtype"]
+    if case.family != "gpt_oss":
+        newer.append("layer_types")
+    elif config["swiglu_alpha"] == 1.702:
+        newer.append("swiglu_alpha")
     names = RENAMED.get(case.family, {})
     kept = {k: x for k, x in config.items() if k not in newer and not k.startswith("_")}
     result = {names.get(k, k): x for k, x in kept.items()}
@@ -27,8 +31,10 @@ def older(config: dict[str, Any], case: Case) -> dict[str, Any]:
         result["partial_rotary_factor"] = partial
     if case.family == "phi3":
         rope.pop("original_max_position_embeddings", None)
-    named = {"rope_type" if kind == "llama3" or "gemma3" in case.family else "type": kind}
+    is_late = kind == "llama3" or "gemma3" in case.family or case.family == "gpt_oss"
+    named = {"rope_type" if is_late else "type": kind}
     result["rope_scaling"] = None if kind == "default" else {**rope, **named}
-    result["torch_dtype"] = config["dtype"]
+    if "quantization_config" not in config:
+        result["torch_dtype"] = config["dtype"]
     result["transformers_version"] = VERSIONS.get(case.family, "4.46.0")
     return dict(sorted({**result, **case.older}.items()))

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
@@ -13,12 +13,16 @@ from transformers import PreTrainedModel
 
 @dataclass(frozen=True)
 class Switch:
-    """One wrong reading: other keys, an edited model, or another function in its module."""
+    """One wrong reading: other keys, an edited model, or another function in its module.
+
+    `loading` is entered while the weights are read.
+    """
 
     label: str
     config: dict[str, Any] = field(default_factory=dict)
     edit: Callable[[PreTrainedModel], None] = lambda model: None
     functions: Callable[[PreTrainedModel], dict[str, Callable]] = lambda model: {}
+    loading: Callable[[], AbstractContextManager] = nullcontext
     # What the reading must change at least, if that is less than for the others.
     least: float | None = None
 

@@ -12,6 +12,9 @@ from cases import POSITIONS
 from switch import Switch, each
 from switches_moe import mixture_switches
 
+# What absent keys of yarn mean.
+YARN = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
+
 
 def switches(config: dict[str, Any], model: PreTrainedModel) -> Iterator[Switch]:
     """Yield the wrong readings that differ from the right one for this configuration."""
@@ -41,7 +44,7 @@ def rope_switches(config: dict[str, Any]) -> Iterator[Switch]:
             plain = {key: rope[key] for key in names if key in rope}
             yield Switch(f"no {kind} scaling{of}", other(layers, {"rope_type": "default", **plain}))
         for key in ("attention_factor", "beta_fast", "beta_slow", "truncate"):
-            if key in rope:
+            if key in rope and rope[key] != YARN.get(key):
                 rest = {k: x for k, x in rope.items() if k != key}
                 yield Switch(f"default {key}{of}", other(layers, rest))
         if kind == "longrope":
@@ -73,7 +76,8 @@ def neighbours(model: PreTrainedModel) -> dict[str, Callable]:
         return x[..., order]
 
     def rotated(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-        width = cos.shape[-1]
+        # gpt-oss has every angle once.
+        width = cos.shape[-1] * (2 if model.config.model_type == "gpt_oss" else 1)
         return rotate(paired(q, width), paired(k, width), cos, sin)
 
     return {"apply_rotary_pos_emb": rotated}
@@ -162,7 +166,7 @@ def attention_switches(config: dict[str, Any], model: PreTrainedModel) -> Iterat
 
         return edit
 
-    biased = {path.split(".")[-2] for path, _ in model.named_parameters() if "bias" in path}
+    biased = {path.split(".")[-2] for path, _ in model.named_parameters() if ".bias" in path}
     for name in sorted(biased):
         yield Switch(f"no bias of {name}", edit=zeroed(name))
     if 1 < config["num_key_value_heads"] < config["num_attention_heads"]:
@@ -174,7 +178,10 @@ def attention_switches(config: dict[str, Any], model: PreTrainedModel) -> Iterat
 def other_switches(config: dict[str, Any], model: PreTrainedModel) -> Iterator[Switch]:
     """Yield other activations, embeddings, heads and orders of fused tensors."""
     key = "hidden_activation" if "hidden_activation" in config else "hidden_act"
-    if config[key] == "silu":
+    if config["model_type"] == "gpt_oss":
+        # It has an activation of its own and does not read the key.
+        pass
+    elif config[key] == "silu":
         yield Switch("gelu_pytorch_tanh", {key: "gelu_pytorch_tanh"})
     else:
         yield Switch("silu", {key: "silu"})

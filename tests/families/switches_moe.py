@@ -9,6 +9,7 @@ from transformers import PreTrainedModel
 
 from reference import routers
 from switch import Switch, each
+from switches_gpt_oss import gpt_oss_switches
 
 
 def mixture_switches(config: dict[str, Any], model: PreTrainedModel) -> Iterator[Switch]:
@@ -27,7 +28,10 @@ def mixture_switches(config: dict[str, Any], model: PreTrainedModel) -> Iterator
     yield Switch("experts weighted alike", edit=rerouted(alike))
     yield Switch("weights before the experts", edit=weights_before)
     yield Switch("each expert the next one", edit=next_expert)
-    yield Switch("up before gate in experts", edit=up_before_gate)
+    if config["model_type"] == "gpt_oss":
+        yield from gpt_oss_switches(config)
+    else:
+        yield Switch("up before gate in experts", edit=up_before_gate)
 
 
 def of_all(logits: Tensor, chosen: Tensor) -> Tensor:

@@ -1,0 +1,35 @@
+"""Tensors as published files have them, where transformers writes others."""
+
+import torch
+from torch import Generator, Tensor
+
+# As in the configurations of published files.
+MXFP4 = {
+    "modules_to_not_convert": [
+        "model.layers.*.self_attn",
+        "model.layers.*.mlp.router",
+        "model.embed_tokens",
+        "lm_head",
+    ],
+    "quant_method": "mxfp4",
+}
+# A block of 32 numbers has 16 bytes and a scale.
+BLOCK = 32
+# The exponents of scales plus 127, from the first to the one before the last. With these,
+# experts read numbers that reach the limit of 7 and return ones of about 2.
+EXPONENTS = {"gate_up_proj": (120, 126), "down_proj": (118, 123)}
+
+
+def mxfp4_experts(tensors: dict[str, Tensor], generator: Generator) -> None:
+    """Replace the matrices of experts, `[experts, inputs, outputs]`, by random blocks."""
+    draw = lambda begin, end, size: torch.randint(
+        begin, end, size, dtype=torch.uint8, generator=generator
+    )
+    for name in sorted(tensors):
+        exponents = EXPONENTS.get(name.split(".")[-1])
+        if exponents is None:
+            continue
+        experts, inputs, outputs = tensors.pop(name).shape
+        blocks = (experts, outputs, inputs // BLOCK)
+        tensors[f"{name}_blocks"] = draw(0, 256, (*blocks, BLOCK // 2))
+        tensors[f"{name}_scales"] = draw(*exponents, blocks)
