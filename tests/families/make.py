@@ -25,6 +25,7 @@ from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, Mxfp4Config, PreTrainedModel
 
 from cases import CASES, Case
+from cases_gpt2 import GPT2
 from cases_moe import MIXTURES
 from characters import tokenizer
 from reference import logits, routes, widen
@@ -33,11 +34,13 @@ from switch import Switch
 from switches import switches
 
 HERE = Path(__file__).parent
+EVERY_CASE = [*CASES, *MIXTURES, *GPT2]
 # What a wrong reading must change at least, what f32 may differ from f64 at most, and by how
 # much a router must prefer the experts that it chooses, relative to the largest logit.
 VISIBLE, NEAR, DECIDED = 1e-2, 1e-5, 1e-3
 MOST_BYTES = 100_000
-ROUTERS = ("gate", "router")
+# Products whose weights are larger: of attention's scores, logits and routers.
+LARGER = ("q_proj", "k_proj", "qkv_proj", "c_attn", "lm_head", "gate", "router")
 HEADING = """\
 # Wrong readings
 
@@ -68,17 +71,17 @@ def weight(name: str, noise: Tensor, family: str) -> Tensor:
     """Turn standard normal numbers into a weight of that name."""
     part = name.split(".")[-2]
     offset = family.startswith("gemma")
-    if "norm" in part:
+    if "norm" in part or (part.startswith("ln_") and name.endswith("weight")):
         return 0.4 * noise + (0.0 if offset else 1.0)
     if name.endswith("bias"):
         return 0.6 * noise
     if name.endswith("sinks"):
         return 1.5 * noise
-    if part == "embed_tokens":
+    if part in ("embed_tokens", "wte", "wpe"):
         return (0.4 if offset else 1.0) * noise
-    gain = 1.7 if part in ("q_proj", "k_proj", "qkv_proj", "lm_head", *ROUTERS) else 1.2
-    # Experts of gpt-oss have their inputs in the middle.
-    inputs = noise.shape[1 if family == "gpt_oss" else -1]
+    gain = 1.7 if part in LARGER else 1.2
+    # The inputs are the last dimension but in the experts of gpt-oss and in GPT-2.
+    inputs = noise.shape[{"gpt_oss": 1, "gpt2": 0}.get(family, -1)]
     return gain / math.sqrt(inputs) * noise
 
 
@@ -188,7 +191,8 @@ def make(case: Case) -> list[str]:
     frequencies = away(widen(load(folder, config), frequencies=False))
     assert max(f32, frequencies) < NEAR, f"{case.name}: f32 is {f32:.1e} away"
 
-    near = f"All in f32: {f32:.1e} of that away; frequencies alone: {frequencies:.1e}."
+    near = f"All in f32: {f32:.1e} of that away"
+    near += f"; frequencies alone: {frequencies:.1e}." if "rope_parameters" in config else "."
     if (decided := decision(model, narrow, case)) is not None:
         assert decided > DECIDED, f"{case.name}: a router decides by {decided:.1e}: another draw"
         near += f" Routers decide by {decided:.1e} of their largest logit."
@@ -212,8 +216,7 @@ def main() -> None:
     names = parser.parse_args().cases
     transformers.logging.disable_progress_bar()
     logging.disable(logging.WARNING)
-    all_cases = [*CASES, *MIXTURES]
-    sections = [make(case) for case in all_cases if not names or case.name in names]
+    sections = [make(case) for case in EVERY_CASE if not names or case.name in names]
     if not names:
         lines = [HEADING, *(line for section in sections for line in section)]
         (HERE / "switches.md").write_text("\n".join(lines) + "\n")

@@ -33,3 +33,14 @@ def mxfp4_experts(tensors: dict[str, Tensor], generator: Generator) -> None:
         blocks = (experts, outputs, inputs // BLOCK)
         tensors[f"{name}_blocks"] = draw(0, 256, (*blocks, BLOCK // 2))
         tensors[f"{name}_scales"] = draw(*exponents, blocks)
+
+
+def gpt2_names(tensors: dict[str, Tensor], generator: Generator) -> None:
+    """Leave out the prefix of the names, and add the causal masks that were stored, too."""
+    for name in sorted(tensors):
+        tensors[name.removeprefix("transformer.")] = tensors.pop(name)
+    embeddings = tensors["wpe.weight"]
+    mask = embeddings.new_ones(2 * [len(embeddings)]).tril()[None, None]
+    for name in sorted(tensors):
+        if name.endswith("attn.c_attn.weight"):
+            tensors[name.replace("c_attn.weight", "bias")] = mask.clone()

@@ -62,8 +62,8 @@ def widen(model: PreTrainedModel, frequencies: bool = True) -> PreTrainedModel:
     """Make a model of f32 weights compute in f64, its rotary frequencies included or not."""
     for parameter in model.parameters():
         parameter.data = parameter.data.double()
-    if frequencies:
-        set_frequencies(model.model.rotary_emb, model.config)
+    if frequencies and (rotary := getattr(model.base_model, "rotary_emb", None)):
+        set_frequencies(rotary, model.config)
     return model
 
 

@@ -9,9 +9,23 @@ RENAMED = {"qwen3_moe": {"num_local_experts": "num_experts"}}
 # The version in which a family appeared, if that was after 4.46.
 VERSIONS = {"qwen3_moe": "4.51.0", "gpt_oss": "4.55.0"}
 
+# What the configuration of GPT-2 did not have yet, with what its absence means.
+GPT2_LATER = {
+    "n_inner": None,
+    "scale_attn_weights": True,
+    "scale_attn_by_inverse_layer_idx": False,
+    "reorder_and_upcast_attn": False,
+    "add_cross_attention": False,
+    "tie_word_embeddings": True,
+    "use_cache": True,
+    "pad_token_id": None,
+}
+
 
 def older(config: dict[str, Any], case: Case) -> dict[str, Any]:
     """Return the configuration as published files of its time spell it."""
+    if case.family == "gpt2":
+        return older_gpt2(config, case)
     rope = config["rope_parameters"]
     newer = ["rope_parameters", "dtype"]
     if case.family != "gpt_oss":
@@ -38,3 +52,11 @@ def older(config: dict[str, Any], case: Case) -> dict[str, Any]:
         result["torch_dtype"] = config["dtype"]
     result["transformers_version"] = VERSIONS.get(case.family, "4.46.0")
     return dict(sorted({**result, **case.older}.items()))
+
+
+def older_gpt2(config: dict[str, Any], case: Case) -> dict[str, Any]:
+    """Return the configuration without the keys that were added later, where it can do so."""
+    later = {**GPT2_LATER, "dtype": config["dtype"]}
+    kept = {k: x for k, x in config.items() if k not in later or later[k] != x}
+    del kept["transformers_version"]
+    return dict(sorted({**kept, **case.older}.items()))

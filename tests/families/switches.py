@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from cases import POSITIONS
 from switch import Switch, each
+from switches_gpt2 import gpt2_switches
 from switches_moe import mixture_switches
 
 # What absent keys of yarn mean.
@@ -18,6 +19,9 @@ YARN = {"beta_fast": 32.0, "beta_slow": 1.0, "truncate": True}
 
 def switches(config: dict[str, Any], model: PreTrainedModel) -> Iterator[Switch]:
     """Yield the wrong readings that differ from the right one for this configuration."""
+    if config["model_type"] == "gpt2":
+        yield from gpt2_switches(config)
+        return
     yield from rope_switches(config)
     yield from window_switches(config)
     yield from norm_switches(config, model)
