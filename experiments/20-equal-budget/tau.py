@@ -28,12 +28,12 @@ LENGTHS = {"virtual": [4], "real": [4, 8]}
 EXPERIMENT = """question = "How much does {name} accept?"
 target = "target"
 draft = "{name}"
-dtype = "f32"
+dtype = "{dtype}"
 draft_dtype = "f32"
 clock = "{clock}"
 threads = 1
 prompts = ["{prompts}"]
-prompts_limit = 64
+prompts_limit = {limit}
 max_tokens = 96
 seed = 20
 
@@ -44,21 +44,24 @@ temperature = [0.7, 1]
 """
 
 
-def summary(folder: Path, name: str, clock: str, work: Path, specdec: Path) -> Path:
+def summary(folder: Path, name: str, work: Path, args: argparse.Namespace) -> Path:
     """The summary of a drafter's run, which is made unless it exists."""
+    clock = args.clock
     results = work / clock
     if not list((results / name).glob("*/summary.csv")):
         experiment = work / "experiments" / f"{name}.toml"
         experiment.parent.mkdir(parents=True, exist_ok=True)
         values = {"name": name, "clock": clock, "lengths": LENGTHS[clock]}
+        values |= {"dtype": args.dtype, "limit": args.limit}
         values["prompts"] = ROOT / "experiments/13-determinism/prompts.jsonl"
         experiment.write_text(EXPERIMENT.format(**values))
         configs = work / "configs"
         configs.mkdir(exist_ok=True)
-        models = {"target": ROOT / "models/target", name: folder}
+        models = {"target": args.target.resolve(), name: folder}
         tables = [f'[{key}]\npath = "{path}"\n' for key, path in models.items()]
         (configs / "models.toml").write_text("".join(tables))
-        subprocess.run([specdec, "run", experiment, "--out", results], cwd=work, check=True)
+        command = [args.specdec.resolve(), "run", experiment, "--out", results]
+        subprocess.run(command, cwd=work, check=True)
     return next((results / name).glob("*/summary.csv"))
 
 
@@ -77,6 +80,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--specdec", type=Path, default=SPECDEC)
     parser.add_argument("--clock", choices=COLUMNS, default="virtual")
+    parser.add_argument("--target", type=Path, default=ROOT / "models/target")
+    parser.add_argument("--dtype", default="f32", help="type of the target's weights in memory")
+    parser.add_argument("--limit", type=int, default=64, help="number of prompts")
     parser.add_argument("--only", default="*", help="pattern of GROUP/DRAFTER-BUDGET")
     args = parser.parse_args()
     work, rows = args.work.resolve(), []
@@ -85,9 +91,9 @@ def main() -> None:
         if not fnmatch(key, args.only):
             continue
         group, (drafter, budget) = record.parts[-3], record.parent.name.split("-", 1)
-        run = record.parent, key.replace("/", "-").replace(".", "-"), args.clock
+        name = key.replace("/", "-").replace(".", "-")
         try:
-            found = summary(*run, work / "tau", args.specdec.resolve())
+            found = summary(record.parent, name, work / "tau", args)
         except subprocess.CalledProcessError:
             sys.exit(f"{key}: the program has not run it; --only chooses others")
         rows += [[group, drafter, budget, *cell] for cell in cells(found, COLUMNS[args.clock])]

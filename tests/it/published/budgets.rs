@@ -77,6 +77,31 @@ fn tables_of_equal_budgets_are_in_the_results() {
     }
 }
 
+const SMOLLM2: &str = "results/20-equal-budget/2026-11-29-intel-xeon-2c-smollm2";
+
+/// Catches: the table of the second target is not that of its results.
+#[test]
+fn the_table_of_smollm2_is_in_the_results() {
+    let page = text("experiments/20-equal-budget/README.md");
+    let (tau, overlaps) = (rows(SMOLLM2, "tau"), rows(SMOLLM2, "overlap"));
+    let mut table = String::new();
+    for drafter in DRAFTERS {
+        let overlap = |budget| {
+            let keys =
+                [("drafter", drafter), ("budget", budget), ("text", "own"), ("position", "all")];
+            interval(one(&overlaps, &keys), ["overlap", "low", "high"])
+        };
+        let tau = |temperature| {
+            let keys = [("drafter", drafter), ("temperature", temperature)];
+            let columns = ["block_efficiency", "block_efficiency_lo", "block_efficiency_hi"];
+            interval(one(&tau, &keys), columns)
+        };
+        let cells = [overlap("65536"), overlap("131072"), tau("0.7"), tau("1.0")];
+        table += &line(&format!("`{drafter}`"), cells);
+    }
+    assert!(page.contains(&table), "the page should have this table:\n{table}");
+}
+
 const LOSSES: &str = "results/19-drawn-or-greedy/2026-11-29-intel-xeon-2c-losses";
 
 /// Catches: the table of losses of experiment 19 is not that of the results.
