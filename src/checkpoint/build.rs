@@ -117,6 +117,7 @@ impl Checkpoint {
             parameters: self.config.parameters(),
             projection_weights: self.config.matrix_weights(0),
             bytes_per_token: self.config.matrix_bytes(self.vocab, dtype, tensors),
+            experts: self.config.expert_bytes(dtype, tensors),
             deepest: None,
             at_once: false,
             row_invariant: engine == Engine::Native,

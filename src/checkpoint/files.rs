@@ -46,7 +46,7 @@ impl OpenFile {
         unit: usize,
         mut each: impl FnMut(&[u8]),
     ) -> Result<[u8; 32], Error> {
-        let mut from = self.from(start)?;
+        let mut from = self.from(start);
         let piece = (PIECE / unit).max(1) * unit;
         let mut buffer = vec![0; length.min(piece as u64) as usize];
         let mut hash = Sha256::new();
@@ -80,9 +80,9 @@ impl OpenFile {
         Error::file(&self.path, what.as_ref())
     }
 
-    /// The file from a byte on. All readers share one position.
-    pub(super) fn from(&self, start: u64) -> Result<Box<dyn Read + '_>, Error> {
-        self.file.from(start).map_err(|e| unreadable(&self.path, &e))
+    /// The file from a byte on.
+    pub(super) fn from(&self, start: u64) -> Box<dyn Read + '_> {
+        self.file.from(start)
     }
 
     fn changed(&self) -> Error {

@@ -6,16 +6,16 @@ use crate::core::error::Error;
 use crate::core::registry::UnknownName;
 use crate::engine::Settings;
 use crate::engine::decoder::{
-    Activation, Biases, Config, LayerInput, LayerKind, Rope, TensorNames, Tensors,
+    Activation, Biases, Config, Experts, LayerKind, Rope, TensorNames, Tensors,
 };
 use crate::model::LanguageModel;
 
 /// A shape; the context length is 8192.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelShape {
-    /// Its name: about the number of parameters.
+    /// Its name: about the number of parameters, or what it is a part of.
     pub name: &'static str,
-    /// Width of the hidden states, a multiple of `heads`.
+    /// Width of the hidden states.
     pub hidden: usize,
     /// Number of layers.
     pub layers: usize,
@@ -23,8 +23,12 @@ pub struct ModelShape {
     pub heads: usize,
     /// Number of key and value heads; divides `heads`.
     pub kv_heads: usize,
-    /// Width of the feed-forward blocks.
+    /// Width of a head.
+    pub head_dim: usize,
+    /// Width of the feed-forward blocks, or of an expert.
     pub intermediate: usize,
+    /// Numbers of experts of each layer, of all and of those that a token uses.
+    pub experts: Option<[usize; 2]>,
     /// Number of tokens.
     pub vocab: usize,
     /// Whether the head is the embedding.
@@ -40,7 +44,9 @@ pub const SMALL_PAIR: [ModelShape; 2] = [
         layers: 2,
         heads: 2,
         kv_heads: 1,
+        head_dim: 16,
         intermediate: 48,
+        experts: None,
         vocab: 200,
         tied: false,
     },
@@ -50,7 +56,9 @@ pub const SMALL_PAIR: [ModelShape; 2] = [
         layers: 1,
         heads: 1,
         kv_heads: 1,
+        head_dim: 16,
         intermediate: 32,
+        experts: None,
         vocab: 200,
         tied: true,
     },
@@ -64,7 +72,9 @@ pub const SHAPES: &[ModelShape] = &[
         layers: 6,
         heads: 6,
         kv_heads: 6,
+        head_dim: 48,
         intermediate: 768,
+        experts: None,
         vocab: 32_000,
         tied: true,
     },
@@ -74,7 +84,9 @@ pub const SHAPES: &[ModelShape] = &[
         layers: 12,
         heads: 12,
         kv_heads: 12,
+        head_dim: 64,
         intermediate: 2048,
+        experts: None,
         vocab: 32_000,
         tied: true,
     },
@@ -84,9 +96,36 @@ pub const SHAPES: &[ModelShape] = &[
         layers: 22,
         heads: 32,
         kv_heads: 4,
+        head_dim: 64,
         intermediate: 5632,
+        experts: None,
         vocab: 32_000,
         tied: false,
+    },
+    // Four layers of Qwen3-30B-A3B, and the same with as many weights as a token uses there.
+    ModelShape {
+        name: "a3b-sparse",
+        hidden: 2048,
+        layers: 4,
+        heads: 32,
+        kv_heads: 4,
+        head_dim: 128,
+        intermediate: 768,
+        experts: Some([128, 8]),
+        vocab: 32_000,
+        tied: true,
+    },
+    ModelShape {
+        name: "a3b-dense",
+        hidden: 2048,
+        layers: 4,
+        heads: 32,
+        kv_heads: 4,
+        head_dim: 128,
+        intermediate: 6144,
+        experts: None,
+        vocab: 32_000,
+        tied: true,
     },
 ];
 
@@ -105,21 +144,27 @@ impl ModelShape {
     /// # Errors
     /// If the settings are inconsistent, or memory cannot be allocated.
     pub fn model(self, settings: &Settings) -> Result<Box<dyn LanguageModel>, Error> {
-        let head_dim = self.hidden / self.heads;
+        let Self { head_dim, intermediate, .. } = self;
+        let experts = self.experts.map(|[count, used]| Experts {
+            count,
+            used,
+            intermediate,
+            normalised: true,
+        });
+        let layer = LayerKind { sparse: experts.is_some(), ..LayerKind::PLAIN };
         let config = Config {
             model_type: "llama".to_owned(),
             hidden: self.hidden,
             intermediate: self.intermediate,
+            experts,
             heads: self.heads,
             kv_heads: self.kv_heads,
             head_dim,
-            layers: vec![
-                LayerKind { window: None, rope: Some(0), input: LayerInput::Normed };
-                self.layers
-            ],
+            layers: vec![layer; self.layers],
             ropes: vec![Rope::plain(10_000.0, head_dim)],
             names: TensorNames::LLAMA,
             norm_eps: 1e-5,
+            layer_norms: false,
             norm_offset: 0.0,
             head_norms: None,
             biases: Biases::default(),
@@ -133,6 +178,8 @@ impl ModelShape {
             positions: 8192,
             vocab_rows: self.vocab,
             tied: self.tied,
+            learned_positions: false,
+            gated: true,
         };
         let checkpoint = Checkpoint {
             name: format!("shape {}", self.name),

@@ -18,7 +18,7 @@ use crate::engine::pool::Pool;
 use crate::io::shown::count as counted;
 use crate::measure::machine::{Machine, MachineClock};
 use crate::method::decode::MethodSpec;
-use crate::model::LanguageModel;
+use crate::model::{ExpertBytes, LanguageModel};
 use crate::run::check::{CheckOutcome, CheckSetup, check};
 
 /// Options of `specdec check`.
@@ -76,8 +76,11 @@ struct CheckedModel {
     engine: &'static str,
     dtype: &'static str,
     parameters: usize,
-    /// Bytes of weights that a pass reads.
+    /// Bytes of weights that a pass of one row reads.
     bytes_per_pass: usize,
+    /// The experts of its sparse layers, of which a pass of more rows reads more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    experts: Option<ExpertBytes>,
     /// Bytes of the cache at the context.
     cache_bytes: usize,
     context_length: usize,
@@ -95,6 +98,7 @@ impl CheckedModel {
             dtype: info.dtype,
             parameters: info.parameters,
             bytes_per_pass: info.bytes_per_token,
+            experts: info.experts,
             cache_bytes: context * model.cache_bytes_per_token(),
             context_length: info.context_length,
             row_invariant: info.row_invariant,

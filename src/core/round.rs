@@ -81,6 +81,9 @@ pub struct RoundEvent<'a> {
     pub truncated: bool,
     /// Number of passes of the drafter's model.
     pub draft_forwards: usize,
+    /// Distinct experts that the target's pass needed, summed over its sparse layers; 0 of a model
+    /// without experts.
+    pub experts: usize,
     /// The time of the round by phase.
     pub times: RoundTimes,
     /// Number of generations that shared the round and its time.

@@ -283,6 +283,7 @@ fn info(url: &str, vocab: usize) -> ModelInfo {
         parameters: 0,
         projection_weights: 0,
         bytes_per_token: 0,
+        experts: None,
         deepest: None,
         at_once: false,
         row_invariant: false,

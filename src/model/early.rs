@@ -60,7 +60,7 @@ impl Session {
             Step { feed, taps, part, ..Step::default() }
         });
         let missing = missing.collect::<Vec<_>>();
-        Self::compute(work, &missing, run)?;
+        let before = Self::compute(work, &missing, run)?;
         let mut rest = Vec::with_capacity(steps.len());
         for (work, step) in work.iter().zip(steps) {
             let mut inputs = Vec::new();
@@ -73,24 +73,28 @@ impl Session {
             let (taps, part) = (above.collect(), Part::Rest(layers));
             rest.push(Step { taps, part, inputs, ..step });
         }
-        Self::run_steps(work, &rest, run)
+        let mut evaluations = Self::run_steps(work, &rest, run)?;
+        for (evaluation, experts) in evaluations.iter_mut().zip(before) {
+            evaluation.experts += experts;
+        }
+        Ok(evaluations)
     }
 
-    /// Computes steps without committing them.
+    /// Computes steps without committing them. Returns the experts that they needed.
     fn compute<C: KvCache + 'static>(
         work: &mut [Work<'_>],
         steps: &[Step],
         run: &mut Run<'_, C>,
-    ) -> Result<(), Error> {
+    ) -> Result<Vec<usize>, Error> {
         if steps.iter().all(|step| step.feed.is_empty()) {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let caches = work.iter_mut().map(|work| work.session.cache_of());
         let caches = caches.collect::<Result<Vec<_>, _>>()?;
         let computed = run(&mut caches.into_iter().zip(steps).collect::<Vec<_>>())?;
-        for ((work, step), computed) in work.iter_mut().zip(steps).zip(computed) {
+        for ((work, step), computed) in work.iter_mut().zip(steps).zip(&computed) {
             work.session.keep_rows(&step.feed, &computed.states);
         }
-        Ok(())
+        Ok(computed.iter().map(|computed| computed.experts).collect())
     }
 }

@@ -13,12 +13,14 @@ pub struct Computed {
     /// Row by row, the hidden states of all tokens of the step: those at its taps, or those that a
     /// head continues from.
     pub states: Vec<f32>,
+    /// See [`Evaluation::experts`].
+    pub experts: usize,
 }
 
 impl From<Vec<Logits>> for Computed {
     /// Of an engine that returns no hidden states.
     fn from(logits: Vec<Logits>) -> Self {
-        Self { logits, states: Vec::new() }
+        Self { logits, ..Self::default() }
     }
 }
 
@@ -61,7 +63,8 @@ impl Session {
     pub(super) fn end(work: &mut Work<'_>, step: &Step, computed: Computed) -> Evaluation {
         work.session.keep_rows(&step.feed, &computed.states);
         Self::commit(work, step);
-        Evaluation { rows: computed.logits, computed: step.feed.len(), ..Evaluation::default() }
+        let Computed { logits: rows, experts, .. } = computed;
+        Evaluation { rows, computed: step.feed.len(), experts, ..Evaluation::default() }
     }
 
     /// The engine's cache, of its own type.

@@ -12,6 +12,7 @@ mod early;
 mod early_rows;
 mod evaluate;
 mod evaluate_heads;
+mod experts;
 mod head_fault;
 mod kv_cache;
 mod parallel;
@@ -46,6 +47,7 @@ pub use date::ChatDate;
 pub use early_rows::Part;
 pub use evaluate::Computed;
 pub use evaluate_heads::HeadStep;
+pub use experts::ExpertBytes;
 pub use head_fault::HeadFault;
 pub use kv_cache::KvCache;
 #[cfg(feature = "engine")]
@@ -170,6 +172,9 @@ pub struct Evaluation {
     pub rows: Vec<Logits>,
     /// Number of tokens the pass computed.
     pub computed: usize,
+    /// Distinct experts that the pass needed for all of its sequences, summed over the sparse layers;
+    /// of a prefill in several passes, the sum over these. 0 without experts.
+    pub experts: usize,
     /// Of a drafter that estimates it: by wanted row, the probability that the token after it will
     /// be accepted.
     pub confidences: Vec<f64>,
@@ -208,8 +213,10 @@ pub struct ModelInfo {
     pub parameters: usize,
     /// Number of weights in the projections: those that a prefill multiplies with.
     pub projection_weights: usize,
-    /// Bytes of weights read for one token (projections and head).
+    /// Bytes of weights read for one token (projections and head; of experts, as many as it uses).
     pub bytes_per_token: usize,
+    /// The experts of its sparse layers, if it has any.
+    pub experts: Option<ExpertBytes>,
     /// Whether the logits of a token are bit-identical in every pass.
     pub row_invariant: bool,
     /// The hidden states that it can return, for heads.
@@ -225,6 +232,15 @@ pub struct ModelInfo {
 }
 
 impl ModelInfo {
+    /// Bytes of weights that a pass reads that needs this many distinct experts, summed over the
+    /// sparse layers.
+    pub fn bytes_with(&self, experts: f64) -> f64 {
+        let more = self
+            .experts
+            .map_or(0.0, |own| (experts - (own.layers * own.used) as f64) * own.bytes as f64);
+        self.bytes_per_token as f64 + more
+    }
+
     /// Whether its distribution after a text depends on the text alone, wherever a draft begins.
     pub fn reads_text_alone(&self) -> bool {
         self.inputs == ModelInputs::Tokens && !self.at_once

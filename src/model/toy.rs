@@ -242,6 +242,7 @@ impl Toy {
             })),
             parameters: table.len() * vocab,
             bytes_per_token: vocab * size_of::<f64>(),
+            experts: None,
             row_invariant: true,
             hidden: Some(HiddenStates { layers: LAYERS, width: WIDTH }),
             inputs: ModelInputs::Tokens,

@@ -34,6 +34,9 @@ TYPES = {
     "Q5_K": (3, [0, 2]),
     "Q6_K": (3, [208]),
     "IQ4_NL": (6, [0]),
+    "Q3_K": (3, [108]),
+    "IQ4_XS": (3, [0]),
+    "MXFP4": (6, []),
 }
 SCALES = [0.011, -0.37, 1234.5, 0.0, 6e-7, -65504.0]
 
@@ -48,6 +51,9 @@ def blocks(rng, name):
     if name == "BF16":
         # No exponent of all ones.
         made[:, 1] &= 0xBF
+    if name == "MXFP4":
+        # Powers of two: the smallest ones, usual ones, and the largest with finite weights.
+        made[:, 0] = [0, 1, 2, 121, 127, 252]
     for place in places:
         scales = np.resize(np.roll(SCALES, place // 2), count).astype(np.float16)
         scales *= rng.uniform(0.5, 1.0, count).astype(np.float16)

@@ -128,6 +128,7 @@ impl<'t> FinishedRound<'t> {
             emitted: &[],
             truncated: false,
             draft_forwards: self.draft_forwards,
+            experts: 0,
             times: self.times,
             batch: 1,
         });

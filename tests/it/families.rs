@@ -1,6 +1,8 @@
 //! Families of models: random small checkpoints with the logits that transformers computes
 //! for them (`tests/families`).
 
+mod sparse;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -32,9 +34,10 @@ pub(crate) struct Expected {
 /// 6e-8 of its terms. Weights that are stored in bf16 are numbers of bf16, and of f16 but
 /// for tiny ones, so these types change nothing. With q8_0 each value of a block moves by
 /// up to 1/254 of the largest one, in each of up to 25 products in a row, which add up at
-/// worst.
-fn tolerance(dtype: Dtype) -> f64 {
+/// worst. Products with blocks of a file quantise values in the same way.
+fn tolerance(dtype: Dtype, in_blocks: bool) -> f64 {
     match dtype {
+        Dtype::Stored if in_blocks => 0.1,
         Dtype::F32 | Dtype::Bf16 | Dtype::F16 | Dtype::Stored => 1e-5,
         Dtype::Q8_0 => 0.1,
     }
@@ -96,7 +99,8 @@ fn logits_are_those_of_transformers() {
         let native = native.map(|dtype| Settings { dtype: Some(dtype), ..Settings::default() });
         for settings in native.chain([settings_of(Engine::Candle)]) {
             let what = format!("{} {settings:?}", folder.display());
-            let tolerance = tolerance(settings.dtype.unwrap_or_default());
+            let in_blocks = folder.ends_with("gpt_oss_mxfp4");
+            let tolerance = tolerance(settings.dtype.unwrap_or_default(), in_blocks);
             let model = open(&folder, settings);
             for text in expected(&folder).texts {
                 if text.tokens.len() <= model.info().context_length {

@@ -8,7 +8,7 @@ use std::path::Path;
 use candle_core::{DType, Device, Tensor};
 use serde_json::{Value, json};
 use specdec::checkpoint::load;
-use specdec::engine::{Engine, Settings, Source};
+use specdec::engine::{Dtype, Engine, Settings, Source};
 use specdec::model::Role;
 
 use crate::checkpoint::{Checkpoint, settings_of, write_json};
@@ -148,4 +148,20 @@ fn faults_of_a_text_model_are_named_with_its_table() {
     }
     let error = load(Source::from(folder.path().to_str().unwrap()), Role::Target).err().unwrap();
     assert!(error.to_string().contains("text_config.model_type is \"other\""), "{error}");
+}
+
+/// Catches: a folder that takes more memory than its files unless asked to; an explicit type
+/// that does not count.
+#[test]
+fn weights_have_the_type_of_their_files_by_default() {
+    let dtype = |name: &str, settings: Settings| {
+        let source = Source::from(root().join(name).to_str().unwrap()).with(settings);
+        load(source, Role::Target).unwrap().model.info().dtype
+    };
+    for (name, expected) in [("qwen3", "f32"), ("mistral", "bf16"), ("gpt_oss_mxfp4", "stored")] {
+        assert_eq!(dtype(name, Settings::default()), expected, "{name}");
+        assert_eq!(dtype(name, settings_of(Engine::Candle)), "f32", "{name}");
+        let chosen = Settings { dtype: Some(Dtype::Q8_0), ..Settings::default() };
+        assert_eq!(dtype(name, chosen), "q8_0", "{name}");
+    }
 }

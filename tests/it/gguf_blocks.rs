@@ -52,6 +52,9 @@ fn types_have_the_numbers_of_the_format() {
         ("Q5_K", 13, 256, 176),
         ("Q6_K", 14, 256, 210),
         ("IQ4_NL", 20, 32, 18),
+        ("Q3_K", 11, 256, 110),
+        ("IQ4_XS", 23, 256, 136),
+        ("MXFP4", 39, 32, 17),
     ];
     assert_eq!(numbers, wanted);
 }
@@ -128,6 +131,27 @@ fn weight(kind: TensorKind, block: &[u8], i: usize) -> f64 {
             let scale = signed(block, 8 * (192 + i / 16), 8);
             half(block, 208) * scale * (low + 16.0 * high - 32.0)
         }
+        TensorKind::Q3K => {
+            let third = bits(block, 8 * (i % 32) + i / 32, 1);
+            let pair = bits(block, 8 * (32 + i / 128 * 32 + i % 32) + i / 32 % 4 * 2, 2);
+            let k = i / 16;
+            let four = bits(block, 8 * (96 + k % 8) + k / 8 * 4, 4);
+            let two = bits(block, 8 * (104 + k % 4) + k / 4 * 2, 2);
+            half(block, 108) * (four + 16.0 * two - 32.0) * (pair + 4.0 * third - 4.0)
+        }
+        TensorKind::Iq4Xs => {
+            let part = i / 32;
+            let four = bits(block, 8 * (4 + part / 2) + part % 2 * 4, 4);
+            let two = bits(block, 8 * 2 + 2 * part, 2);
+            let step = steps[low(block, 8 + 16 * part, i % 32) as usize];
+            d() * (four + 16.0 * two - 32.0) * step
+        }
+        TensorKind::Mxfp4 => {
+            let numbers = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+            let choice = low(block, 1, i) as usize;
+            let sign = if choice < 8 { 1.0 } else { -1.0 };
+            sign * numbers[choice % 8] * 2f64.powi(bits(block, 0, 8) as i32 - 127)
+        }
         _ => unreachable!("a type without a description"),
     }
 }
@@ -146,6 +170,9 @@ fn exponents(kind: TensorKind) -> &'static [usize] {
         TensorKind::F32 => &[3],
         TensorKind::Q4_1 | TensorKind::Q5_1 | TensorKind::Q4K | TensorKind::Q5K => &[1, 3],
         TensorKind::Q6K => &[209],
+        TensorKind::Q3K => &[109],
+        // A power of two, which is a byte of its own.
+        TensorKind::Mxfp4 => &[],
         _ => &[1],
     }
 }
@@ -155,6 +182,9 @@ pub(crate) fn random_block(kind: TensorKind, rng: &mut ChaCha8Rng) -> Vec<u8> {
     let mut block = vec![0; kind.bytes()];
     rng.fill_bytes(&mut block);
     exponents(kind).iter().for_each(|&at| block[at] &= 0b1011_1111);
+    if kind == TensorKind::Mxfp4 {
+        block[0] %= 253;
+    }
     block
 }
 
@@ -220,5 +250,16 @@ fn tensors_are_read_in_pieces_without_a_seam() {
         let file = opened(&Gguf::default().with_tensor(tensor).bytes()).unwrap();
         assert!(file.weights("t").unwrap() == wanted, "{}", kind.name());
         assert!(file.blocks("t").unwrap() == bytes, "{}", kind.name());
+    }
+}
+
+/// Catches: powers of MXFP4 that stand for NaN, or whose largest numbers are infinite, are read.
+#[test]
+fn powers_of_mxfp4_that_are_too_large_are_refused() {
+    let of = |power: u8| [&[power][..], &[0x77; 16]].concat();
+    for (power, fine) in [(0, true), (252, true), (253, false), (255, false)] {
+        assert_eq!(TensorKind::Mxfp4.is_finite(&of(power)), fine, "{power}");
+        let finite = weights(TensorKind::Mxfp4, &of(power)).iter().all(|w| w.is_finite());
+        assert_eq!(finite, fine, "{power}");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::gguf_models::{ARCHITECTURES, TinyModel};
+use crate::gguf_models::{ARCHITECTURES, EXPERTS, TinyModel};
 use crate::gguf_support::{Encoded, Gguf, checkpoint, plain, refused};
 
 #[track_caller]
@@ -34,6 +34,17 @@ fn with_common(own: Value) -> Value {
     Value::Object(all)
 }
 
+/// With the keys of sparse feed-forward blocks in the spellings of several families.
+fn with_experts(mut own: Value) -> Value {
+    let [count, used] = EXPERTS;
+    own["num_experts"] = json!(count);
+    own["num_local_experts"] = json!(count);
+    own["num_experts_per_tok"] = json!(used);
+    own["moe_intermediate_size"] = json!(28);
+    own["norm_topk_prob"] = json!(true);
+    own
+}
+
 fn default_rope() -> Value {
     json!({"rope_type": "default", "rope_theta": 10000.0})
 }
@@ -49,12 +60,25 @@ fn every_architecture_has_the_keys_of_its_family() {
             }),
         ),
         (
+            "mixtral",
+            with_experts(json!({
+                "model_type": "mixtral", "hidden_act": "silu", "rope_parameters": default_rope(),
+                "sliding_window": null,
+            })),
+        ),
+        (
             "qwen2",
             json!({"model_type": "qwen2", "hidden_act": "silu", "rope_parameters": default_rope()}),
         ),
         (
             "qwen3",
             json!({"model_type": "qwen3", "hidden_act": "silu", "rope_parameters": default_rope()}),
+        ),
+        (
+            "qwen3moe",
+            with_experts(json!({
+                "model_type": "qwen3_moe", "hidden_act": "silu", "rope_parameters": default_rope(),
+            })),
         ),
         (
             "gemma2",
@@ -94,6 +118,13 @@ fn every_architecture_has_the_keys_of_its_family() {
                 "model_type": "smollm3", "hidden_act": "silu", "rope_parameters": default_rope(),
                 "no_rope_layers": [1, 1],
             }),
+        ),
+        (
+            "gpt-oss",
+            with_experts(json!({
+                "model_type": "gpt_oss", "hidden_act": "silu", "rope_parameters": default_rope(),
+                "sliding_window": null, "layer_types": ["full_attention", "full_attention"],
+            })),
         ),
     ];
     assert_eq!(cases.each_ref().map(|case| case.0), ARCHITECTURES);
@@ -221,7 +252,10 @@ fn keys_that_are_missing_or_invalid_are_named() {
     refused(with("attention.head_count", vec!["6"].into()), &["head_count is a list of 1"]);
     refused(with("attention.head_count_kv", 4u32.into()), &["head_count_kv is 4, which does not"]);
     refused(with("attention.value_length", 4u32.into()), &["value_length is 4, but keys have"]);
-    refused(with("expert_count", 8u32.into()), &["qwen3.expert_count is 8, but mixtures"]);
+    refused(
+        with("expert_count", 8u32.into()),
+        &["qwen3.expert_count is 8, but qwen3 models with experts are not supported"],
+    );
     refused(with("attention.causal", false.into()), &["qwen3.attention.causal is false"]);
     let negative = with("attention.layer_norm_rms_epsilon", f32::NAN.into());
     refused(negative, &["layer_norm_rms_epsilon is NaN"]);
@@ -232,7 +266,8 @@ fn keys_that_are_missing_or_invalid_are_named() {
 #[test]
 fn other_architectures_are_refused_with_those_that_are_known() {
     let file = TinyModel::new("llama").gguf();
-    let known = ARCHITECTURES.join(", ");
+    let known = ARCHITECTURES.into_iter().filter(|name| *name != "mixtral");
+    let known = known.collect::<Vec<_>>().join(", ");
     for other in ["gpt2", "", "Llama", "a\nb"] {
         let what =
             format!("metadata key general.architecture is {other:?}; supported are: {known}");
@@ -308,4 +343,52 @@ fn tensors_that_no_such_model_has_are_refused() {
             format!("tensor {name} is not supported: no {architecture} model should have it");
         refused(checkpoint(&file.bytes()), &[&what]);
     }
+}
+
+/// Catches: a file whose sizes of experts contradict its tensors, or whose experts compute more
+/// than is read, is loaded.
+#[test]
+fn experts_that_contradict_the_file_are_refused() {
+    let model = TinyModel::new("qwen3moe");
+    let with = |name: &str, value: Encoded| {
+        checkpoint(&model.gguf().with(&format!("qwen3moe.{name}"), value).bytes())
+    };
+    for (key, value, what) in [
+        ("expert_count", 6u32, "expert_count is 6, but tensor blk.0.ffn_down_exps.weight has 5"),
+        ("expert_count", 0, "expert_count is 0, but qwen3moe models without experts"),
+        ("expert_feed_forward_length", 27, "expert_feed_forward_length is 27, but tensor"),
+        ("expert_shared_count", 1, "expert_shared_count is 1, but shared experts"),
+    ] {
+        refused(with(key, value.into()), &[what]);
+    }
+    let scaled = with("expert_weights_scale", 2.5f32.into());
+    refused(scaled, &["expert_weights_scale is 2.5, but scaled weights"]);
+    let flat = model.gguf().with_tensor(plain("blk.0.ffn_down_exps.weight", &[5, 20], &[1.0; 100]));
+    refused(checkpoint(&flat.bytes()), &["ffn_down_exps.weight", "must have 3 dimensions"]);
+    let missing = model.gguf().without_tensor("blk.1.ffn_up_exps.weight");
+    let file = checkpoint(&missing.bytes()).unwrap();
+    let name = "model.layers.1.mlp.experts.4.up_proj.weight";
+    refused(file.check(name, &[28, 20]), &["tensor blk.1.ffn_up_exps.weight is missing"]);
+    let past = "model.layers.0.mlp.experts.5.up_proj.weight";
+    let file = checkpoint(&model.gguf().bytes()).unwrap();
+    refused(file.check(past, &[28, 20]), &["has shape [5, 28, 20], but the metadata ask for"]);
+}
+
+/// Catches: YaRN of gpt-oss with rounded ends of its ramp, or windows on other layers.
+#[test]
+fn files_of_gpt_oss_have_its_windows_and_its_ramp() {
+    let model = TinyModel { layers: 3, ..TinyModel::new("gpt-oss") };
+    let file = model
+        .gguf()
+        .with("gpt-oss.attention.sliding_window", 9u32)
+        .with("gpt-oss.rope.scaling.type", "yarn")
+        .with("gpt-oss.rope.scaling.factor", 32f32)
+        .with("gpt-oss.rope.scaling.original_context_length", 20u32);
+    let found = config(&file);
+    assert_eq!(found["rope_parameters"]["truncate"], json!(false));
+    let types = ["sliding_attention", "full_attention", "sliding_attention"];
+    assert_eq!(found["layer_types"], json!(types));
+    let plain = TinyModel::new("qwen3").gguf().with("qwen3.rope.scaling.type", "yarn");
+    let plain = plain.with("qwen3.rope.scaling.factor", 4f32);
+    assert_eq!(config(&plain)["rope_parameters"].get("truncate"), None);
 }

@@ -23,7 +23,8 @@ const HEADER: usize = 2_500;
 /// and shapes.
 fn valid() -> Vec<(Vec<u8>, HfTensors)> {
     let mut rng = seeded(41);
-    let mut files = ["llama", "gemma3", "phi3"].map(|name| TinyModel::new(name).make()).to_vec();
+    let mut files =
+        ["llama", "gemma3", "phi3", "qwen3moe"].map(|name| TinyModel::new(name).make()).to_vec();
     let packed = TinyModel { hidden: 256, inner: 32, ..TinyModel::new("qwen2") };
     let (mut file, tensors) = TinyModel { layers: 1, heads: 2, kv_heads: 1, ..packed }.make();
     let kinds = TensorKind::ALL.into_iter().cycle();

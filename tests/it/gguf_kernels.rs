@@ -25,6 +25,12 @@ fn random_rows(kind: TensorKind, rows: usize, inputs: usize, rng: &mut ChaCha8Rn
         let scales: &[usize] = match kind {
             TensorKind::Q4_1 | TensorKind::Q5_1 | TensorKind::Q4K | TensorKind::Q5K => &[1, 3],
             TensorKind::Q6K => &[209],
+            TensorKind::Q3K => &[109],
+            TensorKind::Mxfp4 => {
+                // From 2⁻¹² to 2⁻⁵.
+                block[0] = 115 + block[0] % 8;
+                &[]
+            }
             _ => &[1],
         };
         // An exponent of at most −8, with any sign and fraction.
@@ -81,7 +87,7 @@ fn products_with_blocks_match_f64_within_the_rounding_bound() {
 /// once. Integers and minima cancel within a weight, so the terms are larger than their sum:
 /// by at most the ratio of the largest integer, 63, to a step.
 fn bound(kind: TensorKind, w: &[f32], x: &[f64]) -> f64 {
-    let parts = if kind == TensorKind::Q6K { 2 } else { 1 };
+    let parts = if matches!(kind, TensorKind::Q6K | TensorKind::Q3K) { 2 } else { 1 };
     let roundings = (x.len() / BLOCK * parts * 2 + 4) as f64;
     let largest = w.chunks(BLOCK).zip(x.chunks(BLOCK)).map(|(w, x)| {
         let w = w.iter().fold(0.0f32, |most, w| most.max(w.abs()));
@@ -137,6 +143,11 @@ fn the_largest_integers_do_not_overflow() {
             let scales: &[usize] = match kind {
                 TensorKind::Q4_1 | TensorKind::Q5_1 | TensorKind::Q4K | TensorKind::Q5K => &[0, 2],
                 TensorKind::Q6K => &[208],
+                TensorKind::Q3K => &[108],
+                TensorKind::Mxfp4 => {
+                    block[0] = 127;
+                    &[]
+                }
                 _ => &[0],
             };
             // 1 as f16.

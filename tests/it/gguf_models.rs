@@ -8,9 +8,14 @@ use rand_chacha::ChaCha8Rng;
 use crate::fixtures::{seeded, uniform};
 use crate::gguf_support::{Gguf, plain};
 
-/// The architectures that are supported.
-pub(crate) const ARCHITECTURES: [&str; 8] =
-    ["llama", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "olmo2", "smollm3"];
+/// The architectures that are supported; files of Mixtral call theirs llama.
+pub(crate) const ARCHITECTURES: [&str; 11] = [
+    "llama", "mixtral", "qwen2", "qwen3", "qwen3moe", "gemma2", "gemma3", "phi3", "olmo2",
+    "smollm3", "gpt-oss",
+];
+
+/// Numbers of experts of the sparse ones, of all and of those that a row uses.
+pub(crate) const EXPERTS: [usize; 2] = [5, 2];
 
 /// A tiny model; no two sizes are equal by chance.
 #[derive(Debug, Clone)]
@@ -60,7 +65,51 @@ impl TinyModel {
             file = file.with_tensor(plain(&gguf, &shape, &stored));
             tensors.insert(hf, (shape, weights));
         }
+        for layer in 0..self.layers {
+            for (gguf, hf, shape) in self.experts() {
+                let ends = [("weight", &shape[..]), ("bias", &shape[..1])];
+                let ends =
+                    ends.into_iter().take(if self.architecture == "gpt-oss" { 2 } else { 1 });
+                for (end, shape) in ends {
+                    let mut all = Vec::new();
+                    for expert in 0..EXPERTS[0] {
+                        let count = shape.iter().product::<usize>();
+                        let weights = (0..count).map(|_| random(&mut rng)).collect::<Vec<_>>();
+                        all.extend_from_slice(&weights);
+                        let name = hf.replace('*', &expert.to_string());
+                        let name = format!("model.layers.{layer}.{name}.{end}");
+                        tensors.insert(name, (shape.to_vec(), weights));
+                    }
+                    let name = format!("blk.{layer}.{gguf}.{end}");
+                    let shape = [&[EXPERTS[0]], shape].concat();
+                    file = file.with_tensor(plain(&name, &shape, &all));
+                }
+            }
+        }
         (file, tensors)
+    }
+
+    /// What the file calls the architecture.
+    fn name(&self) -> &'static str {
+        if self.architecture == "mixtral" { "llama" } else { self.architecture }
+    }
+
+    /// The tensors of experts, where a star stands for their number.
+    fn experts(&self) -> Vec<(&'static str, &'static str, [usize; 2])> {
+        let [up, down] = [[self.inner, self.hidden], [self.hidden, self.inner]];
+        match self.architecture {
+            "mixtral" => vec![
+                ("ffn_gate_exps", "block_sparse_moe.experts.*.w1", up),
+                ("ffn_up_exps", "block_sparse_moe.experts.*.w3", up),
+                ("ffn_down_exps", "block_sparse_moe.experts.*.w2", down),
+            ],
+            "qwen3moe" | "gpt-oss" => vec![
+                ("ffn_gate_exps", "mlp.experts.*.gate_proj", up),
+                ("ffn_up_exps", "mlp.experts.*.up_proj", up),
+                ("ffn_down_exps", "mlp.experts.*.down_proj", down),
+            ],
+            _ => Vec::new(),
+        }
     }
 
     /// The file.
@@ -70,7 +119,7 @@ impl TinyModel {
 
     /// A key of the metadata.
     pub(crate) fn key(&self, name: &str) -> String {
-        format!("{}.{name}", self.architecture)
+        format!("{}.{name}", self.name())
     }
 
     /// A file with the metadata alone.
@@ -78,9 +127,17 @@ impl TinyModel {
         let tokens = (0..self.vocab - 3).map(|token| format!("t{token}")).collect::<Vec<_>>();
         let tokens = tokens.iter().map(String::as_str).collect::<Vec<_>>();
         let file = Gguf::default()
-            .with("general.architecture", self.architecture)
+            .with("general.architecture", self.name())
             .with("tokenizer.ggml.tokens", tokens)
             .with(&self.key("attention.layer_norm_rms_epsilon"), 1e-5f32);
+        let [experts, used] = if self.experts().is_empty() { [0; 2] } else { EXPERTS };
+        let width = if self.name() == "llama" { 0 } else { self.inner };
+        let sparse = [
+            ("expert_count", experts),
+            ("expert_used_count", used),
+            ("expert_feed_forward_length", width),
+        ];
+        let sparse = sparse.into_iter().filter(|(_, size)| experts > 0 && *size > 0);
         [
             ("context_length", 640),
             ("embedding_length", self.hidden),
@@ -92,13 +149,14 @@ impl TinyModel {
             ("attention.value_length", self.width),
         ]
         .into_iter()
+        .chain(sparse)
         .fold(file, |file, (name, size)| file.with(&self.key(name), size as u32))
     }
 
     /// How the converter of the format's project stores the rows of a tensor: for two
     /// architectures it turns heads of shape `(2, width / 2)` into `(width / 2, 2)`.
     fn stored(&self, hf: &str, shape: &[usize], weights: &[f32]) -> Vec<f32> {
-        let swaps = ["llama", "smollm3"].contains(&self.architecture);
+        let swaps = ["llama", "smollm3"].contains(&self.name());
         let heads = match hf {
             _ if !swaps => return weights.to_vec(),
             _ if hf.contains(".q_proj.") => self.heads,
@@ -139,12 +197,17 @@ impl TinyModel {
             ("attn_q.weight", "self_attn.q_proj.weight", vec![q, hidden]),
             ("attn_k.weight", "self_attn.k_proj.weight", vec![kv, hidden]),
             ("attn_v.weight", "self_attn.v_proj.weight", vec![kv, hidden]),
+        ];
+        let down = ("ffn_down.weight", "mlp.down_proj.weight", vec![hidden, inner]);
+        let mlp = [
             ("ffn_gate.weight", "mlp.gate_proj.weight", vec![inner, hidden]),
             ("ffn_up.weight", "mlp.up_proj.weight", vec![inner, hidden]),
+            down.clone(),
         ];
         let fused = [
             ("attn_qkv.weight", "self_attn.qkv_proj.weight", vec![q + 2 * kv, hidden]),
             ("ffn_up.weight", "mlp.gate_up_proj.weight", vec![2 * inner, hidden]),
+            down,
         ];
         let biases = [
             ("attn_q.bias", "self_attn.q_proj.bias", vec![q]),
@@ -173,17 +236,27 @@ impl TinyModel {
             norm("ffn_norm.weight", "pre_feedforward_layernorm.weight"),
         ];
         let both = || around.iter().chain(&after).cloned().collect::<Vec<_>>();
-        let mut parts = vec![
-            ("attn_output.weight", "self_attn.o_proj.weight", vec![hidden, q]),
-            ("ffn_down.weight", "mlp.down_proj.weight", vec![hidden, inner]),
-        ];
-        parts.extend(match self.architecture {
-            "phi3" => fused.to_vec(),
-            _ => separate.to_vec(),
-        });
+        let mut parts = vec![("attn_output.weight", "self_attn.o_proj.weight", vec![hidden, q])];
+        let router = |hf| ("ffn_gate_inp.weight", hf, vec![EXPERTS[0], hidden]);
+        match self.architecture {
+            "phi3" => parts.extend(fused),
+            "mixtral" => parts.push(router("block_sparse_moe.gate.weight")),
+            "qwen3moe" => parts.push(router("mlp.gate.weight")),
+            "gpt-oss" => {
+                parts.push(router("mlp.router.weight"));
+                parts.push(("ffn_gate_inp.bias", "mlp.router.bias", vec![EXPERTS[0]]));
+                parts.push(("attn_output.bias", "self_attn.o_proj.bias", vec![hidden]));
+                parts.push(("attn_sinks.weight", "self_attn.sinks", vec![self.heads]));
+            }
+            _ => parts.extend(mlp),
+        }
+        if self.architecture != "phi3" {
+            parts.extend(separate);
+        }
         parts.extend(match self.architecture {
             "qwen2" => [biases.to_vec(), before.to_vec()].concat(),
-            "qwen3" => [head_norms.to_vec(), before.to_vec()].concat(),
+            "gpt-oss" => [biases.to_vec(), vec![before[0].clone(), after[0].clone()]].concat(),
+            "qwen3" | "qwen3moe" => [head_norms.to_vec(), before.to_vec()].concat(),
             "gemma2" => both(),
             "gemma3" => [head_norms.to_vec(), both()].concat(),
             "olmo2" => [head_norms.to_vec(), after.to_vec()].concat(),

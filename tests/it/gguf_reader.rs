@@ -281,7 +281,7 @@ fn faults_of_tensors_are_refused() {
         (tensor(&[2, 16], 8), "of type Q8_0, whose rows are multiples of 32 weights"),
         (tensor(&[2, 128], 14), "of type Q6_K, whose rows are multiples of 256 weights"),
         (tensor(&[16], 10), "tensor odd is of type Q2_K; supported are: F32, F16, BF16, Q8_0"),
-        (tensor(&[16], 39), "tensor odd is of type MXFP4;"),
+        (tensor(&[16], 40), "tensor odd is of type NVFP4;"),
         (tensor(&[16], 4), "tensor odd is of type Q4_2;"),
         (tensor(&[16], 1000), "tensor odd is of type 1000;"),
     ] {

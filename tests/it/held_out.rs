@@ -155,6 +155,7 @@ fn sample(prompt: usize, k: usize, slower: f64) -> Sample {
             verify_us: slower * 20.0,
             other_us: slower * 5.0,
             accepted_raw: None,
+            experts: None,
         };
         decode_us += row.draft_us + row.target_us + row.verify_us + row.other_us;
         assert!(rounds.add(&row));

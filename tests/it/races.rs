@@ -16,7 +16,9 @@ const SHAPE: ModelShape = ModelShape {
     layers: 2,
     heads: 4,
     kv_heads: 2,
+    head_dim: 16,
     intermediate: 96,
+    experts: None,
     vocab: 300,
     tied: true,
 };

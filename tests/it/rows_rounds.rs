@@ -60,6 +60,7 @@ impl Replay<'_> {
             verify_us: look(2) as f64 / 1e3,
             other_us: (look(3) + look(4)) as f64 / 1e3,
             accepted_raw: Some(step.accepted),
+            experts: Some(0),
         }
     }
 

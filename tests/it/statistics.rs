@@ -30,6 +30,7 @@ pub(crate) fn round(proposed: usize, accepted: usize) -> RoundRow {
         verify_us: 1.0,
         other_us: 1.0,
         accepted_raw: Some(accepted),
+        experts: Some(0),
     }
 }
 

@@ -350,6 +350,7 @@ impl Simulated<'_> {
                 verify_us: costs.verify_us,
                 other_us: costs.other_us,
                 accepted_raw: Some(accepted),
+                experts: Some(0),
             });
             left -= accepted + 1;
         }

@@ -3,10 +3,10 @@
 use super::keys::ConfigKeys;
 use super::rope::{self, Basis};
 use crate::core::error::Error;
-use crate::engine::decoder::{Activation, Biases, Config, LayerInput, LayerKind, TensorNames};
+use crate::engine::decoder::{Activation, Biases, Config, LayerKind, TensorNames};
 
 /// The most layers: the list of layers is made before the weights confirm their number.
-const MOST_LAYERS: usize = 1 << 12;
+pub(super) const MOST_LAYERS: usize = 1 << 12;
 
 /// What a key that is absent means; families differ in it.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,7 @@ pub(super) struct Defaults {
 }
 
 /// The activations by their names in configurations.
-const ACTIVATIONS: &[(&str, Activation)] = &[
+pub(super) const ACTIVATIONS: &[(&str, Activation)] = &[
     ("silu", Activation::Silu),
     ("swish", Activation::Silu),
     ("gelu_pytorch_tanh", Activation::GeluTanh),
@@ -83,14 +83,16 @@ pub(super) fn base(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Result<Config,
         model_type: String::new(),
         hidden,
         intermediate: size("intermediate_size")?,
+        experts: None,
         heads,
         kv_heads,
         head_dim,
-        layers: vec![LayerKind { window: None, rope: Some(0), input: LayerInput::Normed }; layers],
+        layers: vec![LayerKind::PLAIN; layers],
         positions: basis.positions.min(rope.positions.unwrap_or(usize::MAX)),
         ropes: vec![rope],
         names: TensorNames::LLAMA,
         norm_eps: keys.not_negative("rms_norm_eps")?.unwrap_or(defaults.norm_eps) as f32,
+        layer_norms: false,
         norm_offset: 0.0,
         head_norms: None,
         biases: Biases::default(),
@@ -103,6 +105,8 @@ pub(super) fn base(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Result<Config,
         final_softcap: None,
         vocab_rows: keys.size("vocab_size")?.or(defaults.vocab).unwrap_or(0),
         tied: keys.flag("tie_word_embeddings")?.unwrap_or(defaults.tied),
+        learned_positions: false,
+        gated: true,
     })
 }
 

@@ -44,6 +44,6 @@ pub(super) fn with_both_norms(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Res
     let scalar = keys.positive("query_pre_attn_scalar")?.unwrap_or(256.0);
     config.attention_scale = (1.0 / scalar.sqrt()) as f32;
     let attention = keys.flag("attention_bias")?.unwrap_or(false);
-    config.biases = Biases { qkv: attention, output: attention, mlp: false };
+    config.biases = Biases { qkv: attention, output: attention, ..Biases::default() };
     Ok(config)
 }

@@ -13,6 +13,6 @@ pub(super) const FAMILY: Family = Family { model_type: "llama", config };
 fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     let attention = keys.flag("attention_bias")?.unwrap_or(false);
     let mlp = keys.flag("mlp_bias")?.unwrap_or(false);
-    let biases = Biases { qkv: attention, output: attention, mlp };
+    let biases = Biases { qkv: attention, output: attention, mlp, ..Biases::default() };
     Ok(Config { biases, ..base(keys, &Defaults::LLAMA)? })
 }

@@ -2,16 +2,21 @@
 //! switches of the decoder, and one line of [`FAMILIES`].
 
 mod base;
+mod experts;
 mod gemma2;
 mod gemma3;
+mod gpt2;
+mod gpt_oss;
 mod keys;
 mod llama;
 mod mimo;
 mod mistral;
+mod mixtral;
 mod olmo2;
 mod phi3;
 mod qwen2;
 mod qwen3;
+mod qwen3_moe;
 mod rope;
 mod smollm3;
 
@@ -37,13 +42,17 @@ const TEXT_MODEL: &str = "text_config";
 const FAMILIES: &[Family] = &[
     gemma2::FAMILY,
     gemma3::FAMILY,
+    gpt2::FAMILY,
+    gpt_oss::FAMILY,
     llama::FAMILY,
     mimo::FAMILY,
     mistral::FAMILY,
+    mixtral::FAMILY,
     olmo2::FAMILY,
     phi3::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
+    qwen3_moe::FAMILY,
     smollm3::FAMILY,
 ];
 
@@ -51,7 +60,11 @@ const FAMILIES: &[Family] = &[
 pub(super) fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     let text_model = keys.table(TEXT_MODEL)?;
     for keys in [Some(keys), text_model.as_ref()].into_iter().flatten() {
-        keys.refuse("quantization_config", "quantised checkpoints")?;
+        let scheme = keys.table("quantization_config")?;
+        let scheme = scheme.map(|table| table.text("quant_method")).transpose()?.flatten();
+        if scheme != Some("mxfp4") {
+            keys.refuse("quantization_config", "quantised checkpoints")?;
+        }
     }
     // As in transformers, what the whole model says counts.
     let tied = keys.flag("tie_word_embeddings")?;

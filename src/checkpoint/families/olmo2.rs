@@ -17,6 +17,6 @@ fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     config.names.norms = NORMS_AFTER;
     config.head_norms = Some(HeadNorms::Together);
     let attention = keys.flag("attention_bias")?.unwrap_or(false);
-    config.biases = Biases { qkv: attention, output: attention, mlp: false };
+    config.biases = Biases { qkv: attention, output: attention, ..Biases::default() };
     Ok(config)
 }

@@ -16,7 +16,7 @@ const DEFAULTS: Defaults =
 fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     let mut config = base(keys, &DEFAULTS)?;
     let attention = keys.flag("attention_bias")?.unwrap_or(false);
-    config.biases = Biases { qkv: attention, output: attention, mlp: false };
+    config.biases = Biases { qkv: attention, output: attention, ..Biases::default() };
     config.head_norms = Some(HeadNorms::Each);
     set_upper_windows(keys, &mut config)?;
     Ok(config)

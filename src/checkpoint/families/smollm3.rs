@@ -17,7 +17,7 @@ fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     let mut config = base(keys, &DEFAULTS)?;
     let attention = keys.flag("attention_bias")?.unwrap_or(false);
     let mlp = keys.flag("mlp_bias")?.unwrap_or(false);
-    config.biases = Biases { qkv: attention, output: attention, mlp };
+    config.biases = Biases { qkv: attention, output: attention, mlp, ..Biases::default() };
     let rotated = rotated_layers(keys, config.layers.len())?;
     let used = keys.flag("use_sliding_window")?.unwrap_or(false);
     let window = keys.size("sliding_window")?;

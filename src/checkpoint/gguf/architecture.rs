@@ -6,6 +6,9 @@ use crate::core::error::Error;
 /// The key that names the architecture.
 const KEY: &str = "general.architecture";
 
+/// The key of the number of experts, without the architecture's name.
+pub(super) const EXPERT_COUNT: &str = "expert_count";
+
 /// What distinguishes the files of an architecture, and what its models compute as far as
 /// files do not say so.
 #[derive(Debug)]
@@ -31,6 +34,8 @@ pub(super) struct Architecture {
     pub(super) extras: Extras,
     /// What kind of head it is, if it is one: heads draft from hidden states of a target.
     pub(super) head: Option<HeadKind>,
+    /// The key of the width of experts, if its feed-forward blocks are sparse.
+    pub(super) experts: Option<&'static str>,
 }
 
 /// A tensor of every layer.
@@ -38,7 +43,7 @@ pub(super) struct Architecture {
 pub(super) struct LayerPart {
     /// Its name in a GGUF file, without number and `.weight`.
     pub(super) gguf: &'static str,
-    /// Its name in a Hugging Face checkpoint.
+    /// Its name in a Hugging Face checkpoint, where a star stands for the number of an expert.
     pub(super) hf: &'static str,
 }
 
@@ -89,6 +94,8 @@ pub(super) struct Extras {
     pub(super) bias_keys: bool,
     /// The last layers may be there for multi-token prediction.
     pub(super) mtp: bool,
+    /// The ends of YaRN's ramp are not rounded.
+    pub(super) exact_ramp: bool,
 }
 
 const fn part(gguf: &'static str, hf: &'static str) -> LayerPart {
@@ -105,6 +112,18 @@ const MLP: &[LayerPart] = &[
     part("ffn_gate", "mlp.gate_proj"),
     part("ffn_up", "mlp.up_proj"),
     part("ffn_down", "mlp.down_proj"),
+];
+const EXPERTS: &[LayerPart] = &[
+    part("ffn_gate_inp", "mlp.gate"),
+    part("ffn_gate_exps", "mlp.experts.*.gate_proj"),
+    part("ffn_up_exps", "mlp.experts.*.up_proj"),
+    part("ffn_down_exps", "mlp.experts.*.down_proj"),
+];
+const EXPERTS_OF_MIXTRAL: &[LayerPart] = &[
+    part("ffn_gate_inp", "block_sparse_moe.gate"),
+    part("ffn_gate_exps", "block_sparse_moe.experts.*.w1"),
+    part("ffn_up_exps", "block_sparse_moe.experts.*.w3"),
+    part("ffn_down_exps", "block_sparse_moe.experts.*.w2"),
 ];
 /// Queries, keys and values in one tensor, gate and up projection in another.
 const FUSED: &[LayerPart] = &[
@@ -130,6 +149,18 @@ const NORMS_AROUND: &[LayerPart] = &[
     part("post_ffw_norm", "post_feedforward_layernorm"),
 ];
 
+const EXPERTS_OF_GPT_OSS: &[LayerPart] = &[
+    part("ffn_gate_inp", "mlp.router"),
+    part("ffn_gate_exps", "mlp.experts.*.gate_proj"),
+    part("ffn_up_exps", "mlp.experts.*.up_proj"),
+    part("ffn_down_exps", "mlp.experts.*.down_proj"),
+];
+const NORMS_OF_GPT_OSS: &[LayerPart] = &[
+    part("attn_norm", "input_layernorm"),
+    part("post_attention_norm", "post_attention_layernorm"),
+];
+const SINKS_OF_GPT_OSS: &[LayerPart] = &[part("attn_sinks", "self_attn.sinks")];
+
 /// The norm of the state next to the embedding, whose norm is that of a layer's input.
 const STATE_NORM: &[LayerPart] = &[part("attn_norm_2", "hidden_norm")];
 /// The sinks of attention, which a file may have.
@@ -146,6 +177,7 @@ const NOTHING: Extras = Extras {
     no_rope_every: None,
     bias_keys: false,
     mtp: false,
+    exact_ramp: false,
 };
 
 /// What most architectures have in common.
@@ -160,6 +192,7 @@ const PLAIN: Architecture = Architecture {
     windows: Windows::No,
     extras: NOTHING,
     head: None,
+    experts: None,
 };
 
 /// The architectures.
@@ -175,6 +208,15 @@ const ARCHITECTURES: &[Architecture] = &[
         ..PLAIN
     },
     Architecture {
+        name: "llama",
+        model_type: "mixtral",
+        parts: &[QKV, OUTPUT, EXPERTS_OF_MIXTRAL, NORMS_BEFORE],
+        neighbours: true,
+        windows: Windows::All(None),
+        experts: Some("feed_forward_length"),
+        ..PLAIN
+    },
+    Architecture {
         name: "qwen2",
         model_type: "qwen2",
         parts: &[QKV, OUTPUT, MLP, NORMS_BEFORE],
@@ -187,6 +229,13 @@ const ARCHITECTURES: &[Architecture] = &[
         model_type: "qwen3",
         parts: &[QKV, HEAD_NORMS, OUTPUT, MLP, NORMS_BEFORE],
         extras: Extras { mtp: true, ..NOTHING },
+        ..PLAIN
+    },
+    Architecture {
+        name: "qwen3moe",
+        model_type: "qwen3_moe",
+        parts: &[QKV, HEAD_NORMS, OUTPUT, EXPERTS, NORMS_BEFORE],
+        experts: Some("expert_feed_forward_length"),
         ..PLAIN
     },
     Architecture {
@@ -242,6 +291,25 @@ const ARCHITECTURES: &[Architecture] = &[
         ..PLAIN
     },
     Architecture {
+        name: "gpt-oss",
+        model_type: "gpt_oss",
+        parts: &[QKV, OUTPUT, EXPERTS_OF_GPT_OSS, NORMS_OF_GPT_OSS, SINKS_OF_GPT_OSS],
+        biased: &[
+            "attn_q",
+            "attn_k",
+            "attn_v",
+            "attn_output",
+            "ffn_gate_inp",
+            "ffn_gate_exps",
+            "ffn_up_exps",
+            "ffn_down_exps",
+        ],
+        windows: Windows::AllBut { every: Some(2), default: None },
+        extras: Extras { exact_ramp: true, ..NOTHING },
+        experts: Some("expert_feed_forward_length"),
+        ..PLAIN
+    },
+    Architecture {
         name: "eagle3",
         model_type: "llama",
         parts: &[QKV, OUTPUT, MLP, NORMS_BEFORE, STATE_NORM],
@@ -263,11 +331,19 @@ impl Architecture {
     /// The architecture that the metadata name.
     pub(super) fn of(metadata: &Metadata) -> Result<&'static Self, Error> {
         let name = metadata.text(KEY)?.ok_or_else(|| metadata.fault(KEY, "is missing"))?;
-        let found = ARCHITECTURES.iter().find(|architecture| architecture.name == name);
-        found.ok_or_else(|| {
-            let known = ARCHITECTURES.iter().map(|architecture| architecture.name);
-            let known = known.collect::<Vec<_>>().join(", ");
-            metadata.fault(KEY, &format!("is {name:?}; supported are: {known}"))
+        let mut known = ARCHITECTURES.iter().filter(|known| known.name == name).peekable();
+        if known.peek().is_none() {
+            let mut known = ARCHITECTURES.iter().map(|known| known.name).collect::<Vec<_>>();
+            known.dedup();
+            let known = known.join(", ");
+            return Err(metadata.fault(KEY, &format!("is {name:?}; supported are: {known}")));
+        }
+        let key = format!("{name}.{EXPERT_COUNT}");
+        let count = metadata.count(&key)?.unwrap_or(0);
+        known.find(|known| known.experts.is_some() == (count > 0)).ok_or_else(|| {
+            let which = if count > 0 { "with" } else { "without" };
+            let what = format!("is {count}, but {name} models {which} experts are not supported");
+            metadata.fault(&key, &what)
         })
     }
 

@@ -102,11 +102,9 @@ impl GgufCheckpoint {
     /// As [`Self::check`], and if it holds NaN or infinite weights or cannot be read.
     pub fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
         let rows = self.find(name, shape)?;
-        let weights = self.file.weights(&rows.tensor)?;
-        if rows.are_all_in_order() {
-            return Ok(weights);
-        }
-        Ok(rows.arrange(&weights, shape[1..].iter().product()))
+        let width = shape[1..].iter().product::<usize>();
+        let weights = self.file.weights_of(&rows.tensor, rows.entries(width))?;
+        Ok(rows.arrange(weights, width))
     }
 
     /// A tensor as it is stored, row by row.
@@ -116,18 +114,15 @@ impl GgufCheckpoint {
     pub fn raw(&self, name: &str, shape: &[usize]) -> Result<RawRows, Error> {
         let rows = self.find(name, shape)?;
         let tensor = &rows.tensor;
-        let blocks = self.file.blocks(tensor)?;
         let kind = self.kind(name).ok_or_else(|| self.file.missing(tensor))?;
-        if rows.are_all_in_order() {
-            return Ok(RawRows { kind, blocks });
-        }
         let width = shape[1..].iter().product::<usize>();
-        if !width.is_multiple_of(kind.length()) {
+        if !rows.are_all_in_order() && !width.is_multiple_of(kind.length()) {
             let what =
                 format!("tensor {tensor} of type {} has several rows in a block", kind.name());
             return Err(self.file.fault(tensor, what));
         }
-        let blocks = rows.arrange(&blocks, width / kind.length() * kind.bytes());
+        let blocks = self.file.blocks_of(tensor, rows.entries(width))?;
+        let blocks = rows.arrange(blocks, width / kind.length() * kind.bytes());
         Ok(RawRows { kind, blocks })
     }
 
@@ -177,12 +172,7 @@ impl GgufCheckpoint {
         let rows = self.rows_of(name).ok_or_else(unknown)?;
         let tensor = &rows.tensor;
         let stored = self.file.tensor(tensor).ok_or_else(|| self.file.missing(tensor))?;
-        let mut found = stored.shape().to_vec();
-        if let Some(part) = &rows.rows {
-            let [.., values] = self.heads.ranges();
-            found[0] = if found[0] == values.end { part.len() } else { 0 };
-        }
-        if found != shape || rows.head.is_some_and(|head| !shape[0].is_multiple_of(head)) {
+        if rows.shape != shape || rows.head.is_some_and(|head| !shape[0].is_multiple_of(head)) {
             let what = format!("tensor {tensor} has shape {:?}, but", stored.shape());
             let what = format!("{what} the metadata ask for {shape:?} of {name}");
             return Err(self.file.fault(tensor, what));
@@ -227,12 +217,16 @@ impl RowsOf {
         self.rows.is_none() && self.head.is_none()
     }
 
-    /// These rows of a tensor, each of `width` entries, in the order of transformers.
-    fn arrange<T: Copy>(&self, all: &[T], width: usize) -> Vec<T> {
-        let Range { start, end } = self.rows.clone().unwrap_or(0..all.len() / width);
-        let stored = |row| self.head.map_or(row, |head| stored_at(row, head));
-        let rows = (0..end - start).map(|row| start + stored(row));
-        rows.flat_map(|row| &all[row * width..(row + 1) * width]).copied().collect()
+    /// The entries of these rows, of `width` each, unless they are the whole tensor.
+    fn entries(&self, width: usize) -> Option<Range<usize>> {
+        self.rows.as_ref().map(|rows| rows.start * width..rows.end * width)
+    }
+
+    /// These rows, each of `width` entries, in the order of transformers.
+    fn arrange<T: Copy>(&self, rows: Vec<T>, width: usize) -> Vec<T> {
+        let Some(head) = self.head else { return rows };
+        let stored = (0..rows.len() / width).map(|row| stored_at(row, head));
+        stored.flat_map(|row| &rows[row * width..(row + 1) * width]).copied().collect()
     }
 }
 

@@ -32,7 +32,20 @@ pub(super) fn config(keys: Keys<'_>, sizes: &Sizes) -> Result<Map<String, Value>
         ("rope_parameters", rope),
         (activation, json!(activation_name)),
     ];
-    let mut config = pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    let pairs = pairs.into_iter().map(|(key, value)| (key.to_owned(), value));
+    let mut config = pairs.collect::<Map<_, _>>();
+    if let Some([count, used]) = sizes.experts {
+        // Families call them differently. The weights of a row's experts sum to one in all models
+        // of these architectures.
+        let pairs = [
+            ("num_experts", json!(count)),
+            ("num_local_experts", json!(count)),
+            ("num_experts_per_tok", json!(used)),
+            ("moe_intermediate_size", json!(sizes.inner)),
+            ("norm_topk_prob", json!(true)),
+        ];
+        config.extend(pairs.map(|(key, value)| (key.to_owned(), value)));
+    }
     add_windows(&mut config, keys, sizes.layers)?;
     add_extras(&mut config, keys, sizes)?;
     match keys.architecture.head {

@@ -26,7 +26,7 @@ pub(super) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     /// The beginning of a file.
     pub(super) fn new(file: &'a OpenFile) -> Result<Self, Error> {
-        let from = BufReader::new(file.from(0)?);
+        let from = BufReader::new(file.from(0));
         Ok(Self { file, from, at: 0, hash: Sha256::new(), within: "its header".to_owned() })
     }
 

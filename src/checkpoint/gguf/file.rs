@@ -1,9 +1,10 @@
 //! The files of a model, and their tensors.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::header::{StoredTensor, not_weights};
@@ -24,7 +25,7 @@ pub struct GgufFile {
     /// At least one.
     parts: Vec<FilePart>,
     /// SHA-256 of the tensors that were read.
-    read: RefCell<BTreeMap<String, [u8; 32]>>,
+    read: Mutex<BTreeMap<String, [u8; 32]>>,
 }
 
 impl GgufFile {
@@ -34,7 +35,7 @@ impl GgufFile {
     /// # Errors
     /// One sentence that names the file and what is wrong with it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        Ok(Self { parts: open_parts(path.as_ref())?, read: RefCell::default() })
+        Ok(Self { parts: open_parts(path.as_ref())?, read: Mutex::default() })
     }
 
     /// The file, or the first part.
@@ -66,10 +67,7 @@ impl GgufFile {
     /// # Errors
     /// If there is no such tensor, it cannot be read, or a weight is NaN or infinite.
     pub fn blocks(&self, name: &str) -> Result<Vec<u8>, Error> {
-        let (_, tensor) = self.find(name).ok_or_else(|| self.missing(name))?;
-        let mut blocks = Vec::with_capacity(tensor.bytes() as usize);
-        self.read(name, |_, piece| blocks.extend_from_slice(piece))?;
-        Ok(blocks)
+        self.blocks_of(name, None)
     }
 
     /// The weights of a tensor, row by row.
@@ -77,9 +75,28 @@ impl GgufFile {
     /// # Errors
     /// As [`Self::blocks`].
     pub fn weights(&self, name: &str) -> Result<Vec<f32>, Error> {
-        let (_, tensor) = self.find(name).ok_or_else(|| self.missing(name))?;
-        let mut weights = Vec::with_capacity(tensor.shape().iter().product());
-        self.read(name, |kind, piece| kind.dequantise(piece, &mut weights))?;
+        self.weights_of(name, None)
+    }
+
+    /// The blocks of a tensor, or of some of its entries, which are whole blocks.
+    pub(super) fn blocks_of(
+        &self,
+        name: &str,
+        entries: Option<Range<usize>>,
+    ) -> Result<Vec<u8>, Error> {
+        let mut blocks = Vec::new();
+        self.read(name, entries, |_, piece| blocks.extend_from_slice(piece))?;
+        Ok(blocks)
+    }
+
+    /// The weights of a tensor, or of some of its entries, which are whole blocks.
+    pub(super) fn weights_of(
+        &self,
+        name: &str,
+        entries: Option<Range<usize>>,
+    ) -> Result<Vec<f32>, Error> {
+        let mut weights = Vec::new();
+        self.read(name, entries, |kind, piece| kind.dequantise(piece, &mut weights))?;
         Ok(weights)
     }
 
@@ -98,7 +115,7 @@ impl GgufFile {
             let (whole, _) = piece.as_chunks();
             numbers.extend(whole.iter().map(|&bytes| i64::from_le_bytes(bytes)));
         })?;
-        self.read.borrow_mut().insert(name.to_owned(), hash);
+        self.read.lock().insert(name.to_owned(), hash);
         Ok(numbers)
     }
 
@@ -113,7 +130,7 @@ impl GgufFile {
             part.file.check_unchanged()?;
             hash.update(part.header.sha256);
         }
-        for (name, tensor) in self.read.borrow().iter() {
+        for (name, tensor) in self.read.lock().iter() {
             hash.update((name.len() as u64).to_le_bytes());
             hash.update(name);
             hash.update(tensor);
@@ -136,19 +153,30 @@ impl GgufFile {
         parts.find_map(|part| Some((part, part.header.tensors.get(name)?)))
     }
 
-    fn read(&self, name: &str, mut each: impl FnMut(TensorKind, &[u8])) -> Result<(), Error> {
+    fn read(
+        &self,
+        name: &str,
+        entries: Option<Range<usize>>,
+        mut each: impl FnMut(TensorKind, &[u8]),
+    ) -> Result<(), Error> {
         let (part, tensor) = self.find(name).ok_or_else(|| self.missing(name))?;
         let wrong = || part.file.fault(format!("tensor {name} {}", not_weights("I64")));
         let kind = tensor.kind().ok_or_else(wrong)?;
+        let (mut place, mut read) = (tensor.place(), name.to_owned());
+        if let Some(Range { start, end }) = entries {
+            let bytes = |entries: usize| (entries / kind.length() * kind.bytes()) as u64;
+            place = (place.0 + bytes(start), bytes(end) - bytes(start));
+            read += &format!("[{start}..{end}]");
+        }
         let mut finite = true;
-        let hash = part.file.hashed(tensor.place(), kind.bytes(), |piece| {
+        let hash = part.file.hashed(place, kind.bytes(), |piece| {
             finite &= kind.is_finite(piece);
             each(kind, piece);
         })?;
         if !finite {
             return Err(not_finite(part.file.path(), name));
         }
-        self.read.borrow_mut().insert(name.to_owned(), hash);
+        self.read.lock().insert(read, hash);
         Ok(())
     }
 }

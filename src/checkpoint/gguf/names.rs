@@ -1,5 +1,6 @@
 //! From the name of a tensor in a Hugging Face checkpoint to its rows in a GGUF file.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use super::architecture::{Architecture, HeadKind, LayerPart};
@@ -70,8 +71,10 @@ pub(super) struct Heads {
 pub(super) struct RowsOf {
     /// The tensor in the GGUF file.
     pub(super) tensor: String,
-    /// Which of its rows, unless it is all of them.
+    /// Which of its rows, unless it is all of them; those of experts follow one another.
     pub(super) rows: Option<Range<usize>>,
+    /// Their shape, empty if they are not there.
+    pub(super) shape: Vec<usize>,
     /// The rows of a head if its rotary pairs are neighbours.
     pub(super) head: Option<usize>,
 }
@@ -92,7 +95,12 @@ pub(super) fn rows_of(
     heads: Heads,
     name: &str,
 ) -> Option<RowsOf> {
-    let whole = |tensor: &str| RowsOf { tensor: tensor.to_owned(), rows: None, head: None };
+    let shape = |tensor: &str| file.tensor(tensor).map_or(&[][..], |stored| stored.shape());
+    let of = |tensor: String, head| {
+        let shape = shape(&tensor).to_vec();
+        RowsOf { tensor, rows: None, shape, head }
+    };
+    let whole = |tensor: &str| of(tensor.to_owned(), None);
     if architecture.extras.mtp && layer_of(name).is_some_and(|(_, within)| AROUND.contains(&within))
     {
         return Some(whole(name));
@@ -104,19 +112,46 @@ pub(super) fn rows_of(
     let (layer, within) = name.strip_prefix("layers.")?.split_once('.')?;
     // The name of sinks has no end there.
     let (part, end) = split_end(within).unwrap_or((within, "weight"));
+    let (part, expert) = split_expert(part);
     let part = architecture.layer().find(|known| known.hf == part)?;
     let own = format!("blk.{layer}.{}.{end}", part.gguf);
+    if let Some(expert) = expert {
+        return Some(of_expert(of(own, None), expert));
+    }
     let place = SEPARATE.iter().position(|separate| *separate == part.gguf);
     let together = format!("blk.{layer}.{TOGETHER}.{end}");
     let rotates = architecture.neighbours && ["attn_q", "attn_k"].contains(&part.gguf);
     let head = rotates.then_some(heads.width);
     match place {
         Some(place) if file.tensor(&own).is_none() && file.tensor(&together).is_some() => {
-            let rows = Some(heads.ranges()[place].clone());
-            Some(RowsOf { tensor: together, rows, head })
+            let ranges = heads.ranges();
+            let mut all = of(together, head);
+            let fits = all.shape[0] == ranges[2].end;
+            all.shape[0] = if fits { ranges[place].len() } else { 0 };
+            Some(RowsOf { rows: Some(ranges[place].clone()), ..all })
         }
-        _ => Some(RowsOf { tensor: own, rows: None, head }),
+        _ => Some(of(own, head)),
     }
+}
+
+/// A name without the number of its expert, for which a star stands, and this number.
+fn split_expert(part: &str) -> (Cow<'_, str>, Option<usize>) {
+    let split = part.split_once("experts.").and_then(|(before, rest)| {
+        let (digits, after) = rest.split_once('.')?;
+        let expert = digits.parse::<usize>().ok().filter(|n| n.to_string() == digits)?;
+        Some((format!("{before}experts.*.{after}").into(), Some(expert)))
+    });
+    split.unwrap_or((part.into(), None))
+}
+
+/// The rows of an expert, of a tensor of shape `(experts, rows, …)`.
+fn of_expert(all: RowsOf, expert: usize) -> RowsOf {
+    let shape = match &*all.shape {
+        [experts, rest @ ..] if expert < *experts => rest.to_vec(),
+        _ => Vec::new(),
+    };
+    let rows = shape.first().copied().unwrap_or(0);
+    RowsOf { rows: Some(expert * rows..(expert + 1) * rows), shape, ..all }
 }
 
 /// The tensors of an architecture that are not part of a layer.

@@ -102,6 +102,9 @@ fn yarn(keys: Keys<'_>, sizes: &Sizes, factor: f64) -> Result<Map<String, Value>
         "factor": factor,
         "original_max_position_embeddings": original(keys, sizes)?,
     }));
+    if keys.architecture.extras.exact_ramp {
+        rope.insert("truncate".to_owned(), json!(false));
+    }
     for (key, name) in [
         ("rope.scaling.yarn_attn_factor", "attention_factor"),
         ("rope.scaling.yarn_beta_fast", "beta_fast"),

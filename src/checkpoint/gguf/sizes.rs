@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::architecture::HeadKind;
+use super::architecture::{EXPERT_COUNT, HeadKind};
 use super::keys::Keys;
 use super::names::{FC, Heads, TOGETHER, layer_of, may_have};
 use crate::core::error::Error;
@@ -17,8 +17,10 @@ const EMBEDDING: &str = "token_embd.weight";
 pub(super) struct Sizes {
     /// Width of the hidden states.
     pub(super) hidden: usize,
-    /// Width of the feed-forward blocks.
+    /// Width of the feed-forward blocks, or of an expert.
     pub(super) inner: usize,
+    /// Numbers of experts, of all and of those that a row uses.
+    pub(super) experts: Option<[usize; 2]>,
     /// Number of layers.
     pub(super) layers: usize,
     /// Number of layers of multi-token prediction after them, which are not part of the model.
@@ -42,7 +44,8 @@ impl Sizes {
         let predicting = predicting(keys, blocks)?;
         let sizes = Self {
             hidden,
-            inner: keys.size("feed_forward_length")?,
+            inner: keys.size(inner_key(keys))?,
+            experts: experts(keys)?,
             layers: blocks - predicting,
             predicting,
             heads: heads(keys, hidden)?,
@@ -52,16 +55,15 @@ impl Sizes {
         sizes.check_table(keys)?;
         sizes.check_layers(keys)?;
         sizes.check_heads(keys)?;
-        let down = shape(keys, "blk.0.ffn_down.weight")?;
-        same(keys, "feed_forward_length", sizes.inner, "blk.0.ffn_down.weight", down[1])?;
+        sizes.check_inner(keys)?;
         Ok(sizes)
     }
 
     fn check_table(self, keys: Keys<'_>) -> Result<(), Error> {
         if keys.architecture.head.is_some() {
-            return same(keys, "embedding_length", self.hidden, FC, shape(keys, FC)?[0]);
+            return same(keys, "embedding_length", self.hidden, FC, shape::<2>(keys, FC)?[0]);
         }
-        let width = shape(keys, EMBEDDING)?[1];
+        let width = shape::<2>(keys, EMBEDDING)?[1];
         same(keys, "embedding_length", self.hidden, EMBEDDING, width)?;
         if let Some(vocab) = keys.optional_size("vocab_size")? {
             same(keys, "vocab_size", vocab, EMBEDDING, self.vocab)?;
@@ -96,19 +98,30 @@ impl Sizes {
         })
     }
 
+    fn check_inner(self, keys: Keys<'_>) -> Result<(), Error> {
+        let Some([count, _]) = self.experts else {
+            let down = "blk.0.ffn_down.weight";
+            return same(keys, inner_key(keys), self.inner, down, shape::<2>(keys, down)?[1]);
+        };
+        let down = "blk.0.ffn_down_exps.weight";
+        let [experts, _, inner] = shape(keys, down)?;
+        same(keys, EXPERT_COUNT, count, down, experts)?;
+        same(keys, inner_key(keys), self.inner, down, inner)
+    }
+
     fn check_heads(self, keys: Keys<'_>) -> Result<(), Error> {
         let [queries, key_rows, values] = self.heads.ranges();
         let together = "blk.0.attn_qkv.weight";
         let always = keys.architecture.layer().any(|part| part.gguf == TOGETHER);
         if always || keys.file.tensor(together).is_some() {
-            let rows = shape(keys, together)?[0];
+            let rows = shape::<2>(keys, together)?[0];
             return same_rows(keys, "attention.head_count", values.end, together, rows);
         }
         for (key, rows, tensor) in [
             ("attention.head_count", queries, "blk.0.attn_q.weight"),
             ("attention.head_count_kv", key_rows, "blk.0.attn_k.weight"),
         ] {
-            same_rows(keys, key, rows.len(), tensor, shape(keys, tensor)?[0])?;
+            same_rows(keys, key, rows.len(), tensor, shape::<2>(keys, tensor)?[0])?;
         }
         Ok(())
     }
@@ -117,7 +130,7 @@ impl Sizes {
 /// Refuses models whose computation has more than the metadata that are read.
 fn check_supported(keys: Keys<'_>) -> Result<(), Error> {
     for (key, what) in [
-        ("expert_count", "mixtures of experts"),
+        ("expert_shared_count", "shared experts"),
         ("conv_kernel_size", "convolutions of DFlash2"),
         ("selector_rank", "selectors of DFlash2"),
     ] {
@@ -125,11 +138,30 @@ fn check_supported(keys: Keys<'_>) -> Result<(), Error> {
             return Err(keys.fault(key, &format!("is {number}, but {what} are not supported")));
         }
     }
+    let scale = "expert_weights_scale";
+    if let Some(factor) = keys.number(scale)?.filter(|factor| ![0.0, 1.0].contains(factor)) {
+        let what = format!("is {factor}, but scaled weights of experts are not supported");
+        return Err(keys.fault(scale, &what));
+    }
     let is_block = keys.architecture.head == Some(HeadKind::Dflash);
     if !is_block && keys.metadata().truth(&keys.key("attention.causal"))? == Some(false) {
         return Err(keys.fault("attention.causal", "is false: only decoders are supported"));
     }
     Ok(())
+}
+
+/// The key of [`Sizes::inner`].
+fn inner_key(keys: Keys<'_>) -> &'static str {
+    keys.architecture.experts.unwrap_or("feed_forward_length")
+}
+
+/// See [`Sizes::experts`].
+fn experts(keys: Keys<'_>) -> Result<Option<[usize; 2]>, Error> {
+    if keys.architecture.experts.is_none() {
+        return Ok(None);
+    }
+    let (count, used) = (keys.size(EXPERT_COUNT)?, keys.size("expert_used_count")?);
+    Ok(Some([count, used]))
 }
 
 /// How many of the layers are there for multi-token prediction; they are the last ones.
@@ -156,7 +188,7 @@ fn vocab(keys: Keys<'_>) -> Result<usize, Error> {
         return vocab
             .ok_or_else(|| keys.fault("vocab_size", &format!("is missing, and so is {TOKENS}")));
     }
-    Ok(shape(keys, EMBEDDING)?[0])
+    Ok(shape::<2>(keys, EMBEDDING)?[0])
 }
 
 fn heads(keys: Keys<'_>, hidden: usize) -> Result<Heads, Error> {
@@ -184,12 +216,12 @@ fn heads(keys: Keys<'_>, hidden: usize) -> Result<Heads, Error> {
     }
 }
 
-/// The shape of a matrix.
-pub(super) fn shape(keys: Keys<'_>, tensor: &str) -> Result<[usize; 2], Error> {
+/// The shape of a tensor of `N` dimensions.
+pub(super) fn shape<const N: usize>(keys: Keys<'_>, tensor: &str) -> Result<[usize; N], Error> {
     let shape = keys.file.tensor(tensor).ok_or_else(|| keys.file.missing(tensor))?.shape();
     shape.try_into().map_err(|_| {
-        let what = format!("tensor {tensor} has shape {shape:?}, but must be a matrix");
-        keys.file.fault(tensor, what)
+        let must = if N == 2 { "be a matrix".to_owned() } else { format!("have {N} dimensions") };
+        keys.file.fault(tensor, format!("tensor {tensor} has shape {shape:?}, but must {must}"))
     })
 }
 

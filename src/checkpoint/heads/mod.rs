@@ -191,6 +191,7 @@ fn first_layers(
         name: source.path.clone(),
         parameters: 0,
         bytes_per_token: tables.bytes_of_first(layers),
+        experts: None,
         note: Some(format!("the target's first {layers} layers; shares its weights and cache")),
         ..target.clone()
     };
@@ -243,6 +244,7 @@ impl Loading<'_> {
             context_length: config.decoder.positions.saturating_sub(config.drafting.ahead()),
             projection_weights: config.decoder.matrix_weights(0),
             bytes_per_token: config.matrix_bytes(vocab, dtype, &tensors),
+            experts: None,
             note: Some(note(&described(format, &config.drafting), &config.features, shares)),
             ..self.info(&all, config.features.clone())
         };
@@ -275,6 +277,7 @@ impl Loading<'_> {
         let info = ModelInfo {
             deepest: Some(config.heads),
             bytes_per_token: config.matrix_bytes(vocab, dtype, &tensors),
+            experts: None,
             note: Some(note(medusa::NAME, &features, (true, config.own_heads))),
             ..self.info(&all, features)
         };

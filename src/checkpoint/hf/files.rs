@@ -24,7 +24,7 @@ impl Text {
     /// # Errors
     /// If it is missing, not a regular file, or larger than 256 MiB.
     pub(in crate::checkpoint) fn read(file: PathBuf) -> Result<Self, Error> {
-        let bytes = open(&file)?.from(0).and_then(read_whole).map_err(|e| unreadable(&file, &e))?;
+        let bytes = read_whole(open(&file)?.from(0)).map_err(|e| unreadable(&file, &e))?;
         Ok(Self { file, bytes })
     }
 

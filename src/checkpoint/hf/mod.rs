@@ -4,6 +4,7 @@
 
 mod config;
 mod files;
+mod fused;
 mod guard;
 mod tokenizer;
 mod weights;
@@ -24,9 +25,9 @@ pub(super) use self::weights::weight_files;
 use super::ModelSummary;
 use super::build::Checkpoint;
 use crate::core::error::Error;
-use crate::engine::Source;
-use crate::engine::blocks::TensorKind;
+use crate::engine::blocks::{RawRows, TensorKind};
 use crate::engine::decoder::{Config, Tensors};
+use crate::engine::{Dtype, Source};
 use crate::io::input::is_there;
 #[cfg(feature = "harness")]
 use crate::model::HiddenStates;
@@ -71,7 +72,9 @@ impl Headers {
         let named = marks.named.clone();
         let tokenizer = Text::read(folder.join("tokenizer.json"))?;
         let codec = HfTokenizer::new(&tokenizer, config.vocab_rows, marks, special_tokens)?;
-        let weights = Safetensors::open(folder)?;
+        let names = &config.names;
+        let transposed = names.transposed.then(|| format!("{}.", names.layers));
+        let weights = Safetensors::open(folder)?.with_transposed(transposed);
         // As in transformers 5, a head in the file counts, even if the configuration says otherwise.
         config.tied &= !weights.has(&config.head().0);
         for (tensor, shape) in config.tensors() {
@@ -133,6 +136,14 @@ impl Tensors for Folder {
 
     fn kind(&self, name: &str) -> TensorKind {
         self.weights.kind(name)
+    }
+
+    fn raw(&self, name: &str, shape: &[usize]) -> Result<RawRows, Error> {
+        self.weights.raw(name, shape)
+    }
+
+    fn default_dtype(&self) -> Dtype {
+        self.weights.dtype()
     }
 
     fn sha256(&self) -> Result<String, Error> {

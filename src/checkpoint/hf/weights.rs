@@ -4,11 +4,12 @@
 //! exactly the weights that are computed with, and no part of a file stays in memory.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde::Deserialize;
@@ -19,7 +20,8 @@ use super::files::{Text, add_name};
 use crate::checkpoint::ModelSummary;
 use crate::checkpoint::files::{OpenFile, not_finite};
 use crate::core::error::Error;
-use crate::engine::blocks::TensorKind;
+use crate::engine;
+use crate::engine::blocks::{RawRows, TensorKind};
 use crate::io::input::is_there;
 
 /// The file of the weights, unless they are sharded.
@@ -37,17 +39,27 @@ pub(in crate::checkpoint) struct Safetensors {
     shard: Option<(Text, BTreeMap<String, usize>)>,
     /// Where tensors lie if the model is the text model of a larger one.
     within: Option<&'static Within>,
+    /// What the names of matrices begin with that are stored with one row per input.
+    transposed: Option<String>,
     /// SHA-256 of the tensors that were read.
-    read: RefCell<BTreeMap<String, [u8; 32]>>,
+    read: Mutex<BTreeMap<String, [u8; 32]>>,
+    /// The last part of a tensor of all experts that was read, by its key in `read`: gate and up
+    /// projection have one.
+    expert: Mutex<(String, Arc<Vec<u8>>)>,
 }
 
 /// What the name of a tensor begins with in a model, and in the larger model that contains it.
 type Within = (&'static str, &'static str);
 
 /// The names that transformers gives to the tensors of a text model: before and from version 4.52.
-const WITHIN: [Within; 2] = [("", "language_model."), ("model.", "model.language_model.")];
-/// A tensor that every model has.
-const EMBEDDING: &str = "model.embed_tokens.weight";
+const WITHIN: [Within; 3] = [
+    ("", "language_model."),
+    ("model.", "model.language_model."),
+    // GPT-2 as it was published.
+    ("transformer.", ""),
+];
+/// One of these tensors is in every model.
+const EMBEDDINGS: [&str; 2] = ["model.embed_tokens.weight", "transformer.wte.weight"];
 
 /// An open file whose header has been read.
 struct Stored {
@@ -86,21 +98,37 @@ impl Safetensors {
     }
 
     fn of_files(files: Vec<Stored>) -> Self {
-        Self { files, shard: None, within: None, read: RefCell::default() }
+        let (read, expert) = (Mutex::default(), Mutex::default());
+        Self { files, shard: None, within: None, transposed: None, read, expert }
     }
 
     /// Finds the tensors of a text model that lie within a larger one.
     fn find_text_model(mut self) -> Self {
-        if !self.has(EMBEDDING) {
-            let has = |within: &&Within| self.info(&renamed(EMBEDDING, Some(within))).is_some();
+        if !EMBEDDINGS.iter().any(|name| self.has(name)) {
+            let has = |within: &&Within| {
+                EMBEDDINGS.iter().any(|name| self.info(&renamed(name, Some(within))).is_some())
+            };
             self.within = WITHIN.iter().find(has);
         }
         self
     }
 
+    /// The same weights, where matrices whose names begin like this are stored with one row per
+    /// input.
+    pub(in crate::checkpoint) fn with_transposed(mut self, names: Option<String>) -> Self {
+        self.transposed = names;
+        self
+    }
+
+    /// Whether a tensor is stored with one row per input.
+    fn is_transposed(&self, name: &str, shape: &[usize]) -> bool {
+        let begins = self.transposed.as_ref().is_some_and(|begin| name.starts_with(begin));
+        begins && shape.len() == 2
+    }
+
     /// Checks that a tensor of this shape is there.
     pub(in crate::checkpoint) fn check(&self, name: &str, shape: &[usize]) -> Result<(), Error> {
-        self.find(name, shape).map(drop)
+        self.check_fused(name, shape).unwrap_or_else(|| self.find(name, shape).map(drop))
     }
 
     /// Whether there is a tensor of this name.
@@ -118,12 +146,20 @@ impl Safetensors {
         name: &str,
         shape: &[usize],
     ) -> Result<Vec<f32>, Error> {
+        if let Some(fused) = self.get_fused(name, shape) {
+            return fused;
+        }
         let (stored, info) = self.find(name, shape)?;
-        let (tensor, hash) = stored.tensor(name, info)?;
+        let (mut tensor, hash) = stored.tensor(name, info)?;
         if !tensor.iter().all(|weight| weight.is_finite()) {
             return Err(not_finite(stored.file.path(), name));
         }
-        self.read.borrow_mut().insert(name.to_owned(), hash);
+        self.read.lock().insert(name.to_owned(), hash);
+        if self.is_transposed(name, shape) {
+            let (rows, inputs) = (shape[0], shape[1]);
+            let row = |row| (0..inputs).map(move |input| input * rows + row);
+            tensor = (0..rows).flat_map(row).map(|at| tensor[at]).collect();
+        }
         Ok(tensor)
     }
 
@@ -154,12 +190,102 @@ impl Safetensors {
             };
             numbers.extend(piece.chunks_exact(unit).map(number));
         })?;
-        self.read.borrow_mut().insert(name.to_owned(), hash);
+        self.read.lock().insert(name.to_owned(), hash);
         Ok(numbers)
+    }
+
+    /// A tensor as it is stored, if that is in blocks.
+    ///
+    /// # Errors
+    /// As [`Self::get`], and if it is stored otherwise.
+    pub(in crate::checkpoint) fn raw(&self, name: &str, shape: &[usize]) -> Result<RawRows, Error> {
+        let other = || self.fault(name, format!("tensor {name} is not stored in blocks"));
+        self.raw_fused(name, shape).unwrap_or_else(|| Err(other()))
+    }
+
+    /// The type of all matrices; [`Stored`](engine::Dtype::Stored) if they have several, or if some
+    /// are stored in blocks.
+    pub(in crate::checkpoint) fn dtype(&self) -> engine::Dtype {
+        let tensors = self.files.iter().flat_map(|stored| stored.tensors.tensors());
+        let matrices = tensors.filter(|(_, info)| info.shape.len() > 1);
+        let mut kinds = matrices.filter_map(|(name, info)| match info.dtype {
+            Dtype::F32 => Some(engine::Dtype::F32),
+            Dtype::F16 => Some(engine::Dtype::F16),
+            Dtype::BF16 => Some(engine::Dtype::Bf16),
+            Dtype::U8 if name.ends_with("_blocks") => Some(engine::Dtype::Stored),
+            _ => None,
+        });
+        let first = kinds.next().unwrap_or_default();
+        if kinds.all(|kind| kind == first) { first } else { engine::Dtype::Stored }
+    }
+
+    /// Checks that a tensor holds parts of this shape for more than `expert` experts.
+    pub(super) fn check_expert(
+        &self,
+        name: &str,
+        expert: usize,
+        rest: &[usize],
+    ) -> Result<(), Error> {
+        self.find_expert(name, expert, rest).map(drop)
+    }
+
+    fn find_expert(
+        &self,
+        name: &str,
+        expert: usize,
+        rest: &[usize],
+    ) -> Result<(&Stored, &TensorInfo), Error> {
+        let (stored, info) = self.locate(name)?;
+        match &info.shape[..] {
+            [experts, found @ ..] if *experts > expert && found == rest => Ok((stored, info)),
+            found => {
+                let what = format!("tensor {name} has shape {found:?}, but config.json asks for");
+                let what = format!("{what} more than {expert} experts of shape {rest:?}");
+                Err(stored.file.fault(what))
+            }
+        }
+    }
+
+    /// The bytes of the part of an expert in a tensor of all experts.
+    pub(super) fn expert(
+        &self,
+        name: &str,
+        expert: usize,
+        rest: &[usize],
+    ) -> Result<Arc<Vec<u8>>, Error> {
+        let key = format!("{name}[{expert}]");
+        let last = self.expert.lock();
+        if last.0 == key {
+            return Ok(Arc::clone(&last.1));
+        }
+        drop(last);
+        let (stored, info) = self.find_expert(name, expert, rest)?;
+        let (start, end) = info.data_offsets;
+        let length = (end - start) / info.shape[0];
+        let place = (stored.header.len() + start + expert * length) as u64;
+        let mut bytes = Vec::with_capacity(length);
+        let hash = stored.file.hashed((place, length as u64), 1, |piece| bytes.extend(piece))?;
+        self.read.lock().insert(key.clone(), hash);
+        let bytes = Arc::new(bytes);
+        *self.expert.lock() = (key, Arc::clone(&bytes));
+        Ok(bytes)
+    }
+
+    /// The file that holds a tensor.
+    pub(super) fn path(&self, name: &str) -> &Path {
+        self.locate(name).map_or(self.files[0].file.path(), |(stored, _)| stored.file.path())
+    }
+
+    /// The error for the file that holds a tensor.
+    pub(super) fn fault(&self, name: &str, what: impl AsRef<str>) -> Error {
+        Error::file(self.path(name), what.as_ref())
     }
 
     /// The type of a tensor.
     pub(in crate::checkpoint) fn kind(&self, name: &str) -> TensorKind {
+        if let Some(kind) = self.kind_of_fused(name) {
+            return kind;
+        }
         self.info(name).and_then(|info| kind_of(info.dtype)).unwrap_or(TensorKind::F32)
     }
 
@@ -184,7 +310,7 @@ impl Safetensors {
             add_name(hash, stored.file.path());
             hash.update(&stored.header);
         }
-        for (name, tensor) in self.read.borrow().iter() {
+        for (name, tensor) in self.read.lock().iter() {
             hash.update(name);
             hash.update(tensor);
         }
@@ -202,6 +328,20 @@ impl Safetensors {
     }
 
     fn find(&self, name: &str, shape: &[usize]) -> Result<(&Stored, &TensorInfo), Error> {
+        let (stored, info) = self.locate(name)?;
+        let mut shape = shape.to_vec();
+        if self.is_transposed(name, &shape) {
+            shape.reverse();
+        }
+        if info.shape != shape {
+            let (name, found) = (renamed(name, self.within), &info.shape);
+            let what = format!("tensor {name} has shape {found:?}, but config.json asks for");
+            return Err(stored.file.fault(format!("{what} {shape:?}")));
+        }
+        Ok((stored, info))
+    }
+
+    fn locate(&self, name: &str) -> Result<(&Stored, &TensorInfo), Error> {
         let name = &*renamed(name, self.within);
         let missing = || format!("tensor {name} is missing");
         let number = match &self.shard {
@@ -210,11 +350,6 @@ impl Safetensors {
         };
         let stored = &self.files[number];
         let info = stored.tensors.info(name).ok_or_else(|| stored.file.fault(missing()))?;
-        if info.shape != shape {
-            let found = &info.shape;
-            let what = format!("tensor {name} has shape {found:?}, but config.json asks for");
-            return Err(stored.file.fault(format!("{what} {shape:?}")));
-        }
         Ok((stored, info))
     }
 }
@@ -230,7 +365,7 @@ impl Stored {
             ErrorKind::UnexpectedEof => ends(),
             _ => file.failed(&e),
         };
-        let mut from = file.from(0)?;
+        let mut from = file.from(0);
         from.read_exact(&mut header).map_err(fail)?;
         let length = header.iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
         if length > MOST_HEADER.min(file.length().saturating_sub(PREFIX as u64)) {

@@ -73,6 +73,23 @@ pub(crate) fn silu<I: Isa>(isa: I, x: I::F) -> I::F {
     isa.div(x, isa.add(isa.splat(1.0), e))
 }
 
+/// The sum of numbers, lane by lane and then as [`sum`].
+#[inline(always)]
+pub(crate) fn total<I: Isa>(isa: I, x: &[f32]) -> f32 {
+    let mut lanes = isa.splat(0.0);
+    for part in x.chunks(LANES) {
+        lanes = isa.add(lanes, load_part(isa, part));
+    }
+    sum(isa, lanes)
+}
+
+/// x / (1 + e^−αx).
+#[inline(always)]
+pub(crate) fn swish<I: Isa>(isa: I, x: I::F, alpha: f32) -> I::F {
+    let e = exp(isa, isa.mul(isa.splat(-alpha), x));
+    isa.div(x, isa.add(isa.splat(1.0), e))
+}
+
 /// The sum of all lanes; the upper half is added to the lower half until one lane is
 /// left.
 #[inline(always)]

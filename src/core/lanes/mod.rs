@@ -142,7 +142,7 @@ pub(crate) trait Isa: IntegerProducts + Send + Sync {
     fn max(self, a: Self::F, b: Self::F) -> Self::F;
     /// The smaller of two numbers, neither of them NaN; either one of two zeros.
     fn min(self, a: Self::F, b: Self::F) -> Self::F;
-    /// `2ⁿ` for integers `n` from −126 to 127.
+    /// `2ⁿ` for integers `n` from −126 to 127, and 0 for −127.
     fn exp2_integer(self, n: Self::F) -> Self::F;
 
     /// The integers as f32; exact up to 2²⁴.

@@ -10,11 +10,11 @@ pub(crate) struct LargeBlock {
     pub scale: u16,
     /// What the minima of parts are multiplied by; 0 in types without.
     pub minimum: u16,
-    /// Of eight parts of 32 weights, or of sixteen of 16, which have a sign.
+    /// Of eight parts of 32 weights, or of sixteen of 16. In types without minima they have a sign.
     pub scales: [u8; 16],
     /// Of eight parts.
     pub minima: [u8; 8],
-    /// As they are stored: without the offset that Q6_K subtracts.
+    /// As they are stored: without the offset that some types subtract.
     pub integers: [u8; 256],
 }
 
@@ -67,6 +67,44 @@ impl LargeBlock {
         Self { scale: bits_at(block, 208), minimum: 0, scales, minima: [0; 8], integers }
     }
 
+    /// w = (d · (scale − 32)) · (q − 4), with a 6-bit scale of 16 weights.
+    ///
+    /// 32 bytes of third bits: bit k of byte i belongs to weight i of the k-th 32 weights; for
+    /// every 128 weights 32 bytes of low pairs; then 12 bytes of scales, and f16 d.
+    pub(crate) fn q3_k(block: &[u8; 110]) -> Self {
+        let (high, low, packed) = (&block[..32], &block[32..96], &block[96..108]);
+        let integers = std::array::from_fn(|i| {
+            let (part, at) = (i / 32, i % 32);
+            let pair = low[i / 128 * 32 + at] >> (2 * (part % 4)) & 3;
+            pair | (high[at] >> part & 1) << 2
+        });
+        let scales = std::array::from_fn(|i| {
+            let four = packed[i % 8] >> (4 * (i / 8)) & 15;
+            let two = packed[8 + i % 4] >> (2 * (i / 4)) & 3;
+            (four | two << 4).wrapping_sub(32)
+        });
+        Self { scale: bits_at(block, 108), minimum: 0, scales, minima: [0; 8], integers }
+    }
+
+    /// w = (d · (scale − 32)) · step of q, with a 6-bit scale of 32 weights.
+    ///
+    /// f16 d, 16 bits of high pairs and 4 bytes of low halves of scales, then 16 bytes for every
+    /// 32 weights.
+    pub(crate) fn iq4_xs(block: &[u8; 136]) -> Self {
+        let pairs = bits_at(block, 2);
+        let mut integers = [0; 256];
+        for (integers, low) in integers.as_chunks_mut().0.iter_mut().zip(block[8..].chunks(16)) {
+            *integers = halves::<32>(low);
+        }
+        let mut scales = [0; 16];
+        for (part, scale) in scales.iter_mut().take(8).enumerate() {
+            let four = block[4 + part / 2] >> (4 * (part % 2)) & 15;
+            let two = (pairs >> (2 * part) & 3) as u8;
+            *scale = (four | two << 4).wrapping_sub(32);
+        }
+        Self { scale: bits_at(block, 0), minimum: 0, scales, minima: [0; 8], integers }
+    }
+
     fn upward(block: &[u8], integers: [u8; 256]) -> Self {
         let (mut scales, mut minima) = ([0; 16], [0; 8]);
         for part in 0..8 {
@@ -93,14 +131,19 @@ impl LargeBlock {
         }
     }
 
-    /// The weights of Q6_K.
-    pub(super) fn fill_around(&self, weights: &mut [f32; 256]) {
+    /// The weights of types without minima, whose parts have `PART` weights, given what an integer
+    /// stands for.
+    pub(super) fn fill_around<const PART: usize>(
+        &self,
+        weights: &mut [f32; 256],
+        number: impl Fn(u8) -> i32,
+    ) {
         let [d, _] = self.numbers();
-        let parts = weights.chunks_exact_mut(16).zip(self.integers.chunks_exact(16));
+        let parts = weights.chunks_exact_mut(PART).zip(self.integers.chunks_exact(PART));
         for ((weights, integers), scale) in parts.zip(self.scales) {
             let scale = d * f32::from(scale.cast_signed());
             for (weight, &q) in weights.iter_mut().zip(integers) {
-                *weight = scale * (f32::from(q) - 32.0);
+                *weight = scale * number(q) as f32;
             }
         }
     }

@@ -7,7 +7,8 @@ mod plain;
 mod small;
 
 pub(super) use large::LargeBlock;
-pub(super) use small::{STEPS, SmallBlock};
+use small::{MOST_POWER, power};
+pub(super) use small::{NUMBERS, STEPS, SmallBlock};
 
 /// How the weights of a tensor are stored: in blocks of a fixed number of weights and bytes,
 /// each with scales of its own. A row is a whole number of blocks.
@@ -39,6 +40,12 @@ pub enum TensorKind {
     Iq4Nl,
     /// bf16.
     Bf16,
+    /// 3 bits around 0; a scale per 16 weights is 6 bits, and has a scale per 256 weights.
+    Q3K,
+    /// As [`Self::Iq4Nl`]; a scale per 32 weights is 6 bits, and has a scale per 256 weights.
+    Iq4Xs,
+    /// Numbers of 4 bits (e2m1) with a power of two per 32 weights.
+    Mxfp4,
 }
 
 /// The rows of a tensor as blocks of quantised weights.
@@ -71,7 +78,6 @@ const OTHERS: &[(u32, &str)] = &[
     (5, "Q4_3"),
     (9, "Q8_1"),
     (10, "Q2_K"),
-    (11, "Q3_K"),
     (15, "Q8_K"),
     (16, "IQ2_XXS"),
     (17, "IQ2_XS"),
@@ -79,7 +85,6 @@ const OTHERS: &[(u32, &str)] = &[
     (19, "IQ1_S"),
     (21, "IQ3_S"),
     (22, "IQ2_S"),
-    (23, "IQ4_XS"),
     (24, "I8"),
     (25, "I16"),
     (26, "I32"),
@@ -94,7 +99,6 @@ const OTHERS: &[(u32, &str)] = &[
     (36, "IQ4_NL_4_4"),
     (37, "IQ4_NL_4_8"),
     (38, "IQ4_NL_8_8"),
-    (39, "MXFP4"),
     (40, "NVFP4"),
     (41, "Q1_0"),
     (42, "Q2_0"),
@@ -102,7 +106,7 @@ const OTHERS: &[(u32, &str)] = &[
 
 impl TensorKind {
     /// All types.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::F32,
         Self::F16,
         Self::Bf16,
@@ -115,6 +119,9 @@ impl TensorKind {
         Self::Q5K,
         Self::Q6K,
         Self::Iq4Nl,
+        Self::Q3K,
+        Self::Iq4Xs,
+        Self::Mxfp4,
     ];
 
     /// The type with this number in the format.
@@ -166,6 +173,7 @@ impl TensorKind {
             Self::F32 => plain::all(blocks, |b| f32::from_le_bytes(b).is_finite()),
             Self::F16 => plain::all(blocks, |b| half::f16::from_le_bytes(b).is_finite()),
             Self::Bf16 => plain::all(blocks, |b| half::bf16::from_le_bytes(b).is_finite()),
+            Self::Mxfp4 => blocks.chunks_exact(layout.bytes).all(|block| block[0] <= MOST_POWER),
             // Finite scales times integers of at most 127 · 63 are below the largest f32.
             _ => blocks.chunks_exact(layout.bytes).all(|block| {
                 layout
@@ -202,12 +210,30 @@ impl TensorKind {
                 each(b, to, |b, to| LargeBlock::q5_k(b).fill_upward(to))
             }),
             Self::Q6K => Layout::new("Q6_K", 14, (256, 210), &[208], |b, to| {
-                each(b, to, |b, to| LargeBlock::q6_k(b).fill_around(to))
+                each(b, to, |b, to| {
+                    LargeBlock::q6_k(b).fill_around::<16>(to, |q| i32::from(q) - 32)
+                })
             }),
             Self::Iq4Nl => Layout::new("IQ4_NL", 20, (32, 18), &[0], |b, to| {
                 small(b, to, SmallBlock::iq4_nl, |d, _, q| d * f32::from(STEPS[usize::from(q)]))
             }),
             Self::Bf16 => Layout::new("BF16", 30, (1, 2), &[], plain::bf16),
+            Self::Q3K => Layout::new("Q3_K", 11, (256, 110), &[108], |b, to| {
+                each(b, to, |b, to| LargeBlock::q3_k(b).fill_around::<16>(to, |q| i32::from(q) - 4))
+            }),
+            Self::Iq4Xs => Layout::new("IQ4_XS", 23, (256, 136), &[0], |b, to| {
+                let step = |q: u8| i32::from(STEPS[usize::from(q)]);
+                each(b, to, |b, to| LargeBlock::iq4_xs(b).fill_around::<32>(to, step))
+            }),
+            Self::Mxfp4 => Layout::new("MXFP4", 39, (32, 17), &[], |b, to| {
+                each(b, to, |b, weights: &mut [f32; 32]| {
+                    let SmallBlock { scale, integers, .. } = SmallBlock::mxfp4(b);
+                    let scale = power(scale as u8);
+                    for (weight, q) in weights.iter_mut().zip(integers) {
+                        *weight = scale * f32::from(NUMBERS[usize::from(q)]);
+                    }
+                })
+            }),
         }
     }
 }

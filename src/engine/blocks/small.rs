@@ -8,10 +8,24 @@ use super::plain::bits_at;
 pub(crate) const STEPS: [i8; 16] =
     [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
+/// The numbers of MXFP4 (e2m1), doubled: the powers of two are halved instead.
+pub(crate) const NUMBERS: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+/// The largest power of MXFP4 with which all numbers are finite.
+pub(super) const MOST_POWER: u8 = 252;
+
+/// Half the power of two that a byte of MXFP4 (e8m0) stands for: 2^(e − 128).
+pub(super) fn power(e: u8) -> f32 {
+    match e {
+        0 | 1 => f32::from_bits(0x0020_0000 << e),
+        _ => f32::from_bits(u32::from(e - 1) << 23),
+    }
+}
+
 /// A block of 32 weights.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SmallBlock {
-    /// The bits of an f16.
+    /// The bits of an f16; in MXFP4, the byte that stands for a power of two.
     pub scale: u16,
     /// The bits of an f16; 0 in types without a minimum.
     pub minimum: u16,
@@ -52,6 +66,11 @@ impl SmallBlock {
     /// w = d · step of q.
     pub(crate) fn iq4_nl(block: &[u8; 18]) -> Self {
         Self::q4_0(block)
+    }
+
+    /// w = 2^(e − 128) · number of q.
+    pub(crate) fn mxfp4(block: &[u8; 17]) -> Self {
+        Self { scale: u16::from(block[0]), minimum: 0, integers: halves(&block[1..]) }
     }
 
     /// The weights, given how they follow from scale, minimum and integer.

@@ -1,14 +1,15 @@
 //! One decoder layer: attention and feed-forward, with the norms around them.
 
 use candle_core::{Device, Tensor};
-use candle_nn::ops::{rms_norm, silu, softmax_last_dim};
+use candle_nn::ops::{layer_norm, rms_norm, softmax_last_dim};
 use candle_nn::rotary_emb::rope;
 
 use super::cache::LayerCache;
+use super::mlp::CandleMlp;
 use super::product::Projection;
 use super::shared::CandlePass;
 use crate::core::error::Error;
-use crate::engine::decoder::{Activation, Config, HeadNorms, LayerKind, LayerTensors, Product};
+use crate::engine::decoder::{Config, HeadNorms, LayerKind, LayerTensors, Product};
 
 /// Weights of a layer.
 #[derive(Debug)]
@@ -18,12 +19,12 @@ pub(super) struct CandleLayer {
     norms: [Option<Tensor>; 4],
     /// The norms of queries and of keys.
     head_norms: Option<[Tensor; 2]>,
+    /// The sinks of attention, of shape `(heads)`.
+    sinks: Option<Tensor>,
     /// Query, key and value heads side by side.
     qkv: Projection,
     output: Projection,
-    /// Gate and up projection side by side.
-    gate_up: Projection,
-    down: Projection,
+    mlp: CandleMlp,
 }
 
 impl CandleLayer {
@@ -31,13 +32,6 @@ impl CandleLayer {
         let vector = |weights: Vec<f32>| {
             let length = weights.len();
             Tensor::from_vec(weights, length, device)
-        };
-        let projection = |product| {
-            let [outputs, inputs] = tensors.config.size(tensors.index, product);
-            let weights = tensors.weights(product)?;
-            let weights = Tensor::from_vec(weights, (outputs, inputs), device)?;
-            let bias = tensors.bias(product)?.map(vector).transpose()?;
-            Projection::new(&weights, bias)
         };
         let mut norms = [const { None }; 4];
         for (norm, weights) in norms.iter_mut().zip(tensors.norms()?) {
@@ -51,10 +45,10 @@ impl CandleLayer {
             kind: tensors.config.layers[tensors.index],
             norms,
             head_norms,
-            qkv: projection(Product::Qkv)?,
-            output: projection(Product::Output)?,
-            gate_up: projection(Product::GateUp)?,
-            down: projection(Product::Down)?,
+            sinks: tensors.sinks()?.map(vector).transpose()?,
+            qkv: Projection::load(tensors, Product::Qkv, device)?,
+            output: Projection::load(tensors, Product::Output, device)?,
+            mlp: CandleMlp::load(tensors, device)?,
         })
     }
 
@@ -70,19 +64,14 @@ impl CandleLayer {
         let queries = self.store(config, x, pass, cache)?;
         let mixed = self.attend(config, &queries, pass, cache)?;
         let x = (x + self.normed(config, 1, &self.output.apply(&mixed)?)?)?;
-        let [gate, up] = self.gate_up.apply_halves(&self.normed(config, 2, &x)?)?;
-        let gate = match config.activation {
-            Activation::Silu => silu(&gate)?,
-            Activation::GeluTanh => gate.gelu()?,
-        };
-        let y = self.down.apply(&(gate * up)?)?;
+        let y = self.mlp.apply(config, &self.normed(config, 2, &x)?, pass)?;
         Ok((x + self.normed(config, 3, &y)?)?)
     }
 
     /// Applies the norm of a place, if there is one.
     fn normed(&self, config: &Config, place: usize, x: &Tensor) -> Result<Tensor, Error> {
         match &self.norms[place] {
-            Some(weights) => Ok(rms_norm(&x.contiguous()?, weights, config.norm_eps)?),
+            Some(weights) => norm(config, x, weights),
             None => Ok(x.clone()),
         }
     }
@@ -103,7 +92,7 @@ impl CandleLayer {
         let queries = self.prepared(config, all.narrow(0, 0, heads)?, 0, pass)?;
         let keys = self.prepared(config, all.narrow(0, heads, kv)?, 1, pass)?;
         cache.write(&pass.runs, &keys, &all.narrow(0, heads + kv, kv)?)?;
-        Ok((queries * f64::from(config.attention_scale))?)
+        Ok((queries * f64::from(config.attention_scale / self.kind.divisor as f32))?)
     }
 
     /// Queries, keys and values side by side, of which the first two are normalised if all
@@ -162,10 +151,30 @@ impl CandleLayer {
         if let Some(mask) = pass.mask(self.kind.window) {
             scores = (scores + mask.reshape(grouped)?)?;
         }
-        let weights = softmax_last_dim(&scores)?;
+        let weights = match &self.sinks {
+            None => softmax_last_dim(&scores)?,
+            Some(sinks) => {
+                let sinks = sinks.reshape((grouped.0, heads / grouped.0, 1))?;
+                let sinks = sinks.expand((grouped.0, heads / grouped.0, rows))?;
+                let sinks = sinks.reshape((grouped.0, grouped.1, 1))?;
+                let all = softmax_last_dim(&Tensor::cat(&[&scores, &sinks], 2)?)?;
+                all.narrow(2, 0, pass.slots)?.contiguous()?
+            }
+        };
         let mixed = weights.matmul(&values)?.reshape((heads, rows, head_dim))?;
         Ok(mixed.transpose(0, 1)?.reshape((rows, heads * head_dim))?)
     }
+}
+
+/// A norm of rows of shape `(rows, hidden)`; the weights of a LayerNorm are followed by its bias.
+pub(super) fn norm(config: &Config, x: &Tensor, weights: &Tensor) -> Result<Tensor, Error> {
+    let x = x.contiguous()?;
+    if !config.layer_norms {
+        return Ok(rms_norm(&x, weights, config.norm_eps)?);
+    }
+    let bias = weights.narrow(0, config.hidden, config.hidden)?;
+    let weights = weights.narrow(0, 0, config.hidden)?;
+    Ok(layer_norm(&x, &weights.contiguous()?, &bias.contiguous()?, config.norm_eps)?)
 }
 
 /// From rows of heads side by side to shape `(heads, rows, head_dim)`.

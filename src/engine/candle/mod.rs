@@ -6,15 +6,15 @@
 
 mod cache;
 mod layer;
+mod mlp;
 mod product;
 mod shared;
 mod threads;
 
 use candle_core::Tensor;
-use candle_nn::ops::rms_norm;
 
 use self::cache::CandleCache;
-use self::layer::{CandleLayer, capped};
+use self::layer::{CandleLayer, capped, norm};
 use self::product::Projection;
 use self::shared::CandlePass;
 pub(super) use self::threads::start_threads;
@@ -26,7 +26,9 @@ use crate::core::error::Error;
 use crate::core::sampling::{ForEachRow, Logits};
 use crate::core::tree::MAX_NODES;
 use crate::engine::pool::Pool;
-use crate::model::{CacheDtype, Evaluation, Feed, LanguageModel, ModelInfo, Session, Step, Work};
+use crate::model::{
+    CacheDtype, Computed, Evaluation, Feed, LanguageModel, ModelInfo, Session, Step, Work,
+};
 
 /// Maximum number of rows computed at once: a longer prompt is processed in pieces, so
 /// that the attention scores of a pass stay small.
@@ -39,6 +41,8 @@ pub(crate) struct CandleModel {
     config: Config,
     device: candle_core::Device,
     embedding: Tensor,
+    /// One row per position, of models that learn them.
+    positions: Option<Tensor>,
     layers: Vec<CandleLayer>,
     norm: Tensor,
     /// From a hidden state to the logits of the real vocabulary.
@@ -71,9 +75,11 @@ impl CandleModel {
             .collect::<Result<Vec<_>, _>>()?;
         let head = if config.tied { embedding.clone() } else { table(config.head())? };
         let norm = config.read_last_norm(tensors)?;
+        let width = norm.len();
         Ok(Self {
+            positions: config.positions().map(table).transpose()?,
             head: Projection::new(&head.narrow(0, 0, info.vocab)?, None)?,
-            norm: Tensor::from_vec(norm, config.hidden, &device)?,
+            norm: Tensor::from_vec(norm, width, &device)?,
             info: ModelInfo { sha256: tensors.sha256()?, device: named(&device, &info), ..info },
             rotations: config.rotations(),
             device,
@@ -84,13 +90,15 @@ impl CandleModel {
         })
     }
 
-    fn run(&self, cache: &mut CandleCache, step: &Step) -> Result<Vec<Logits>, Error> {
-        let mut rows = Vec::with_capacity(step.rows.len());
+    fn run(&self, cache: &mut CandleCache, step: &Step) -> Result<Computed, Error> {
+        let mut computed = Computed::default();
         for (feed, wanted) in step.pieces(CHUNK) {
             let wanted = wanted.into_iter().map(|row| row as u32).collect::<Vec<_>>();
-            rows.extend(self.pass(cache, feed, &wanted)?);
+            let pass = CandlePass::new(feed, &self.config, &self.rotations, &self.device)?;
+            computed.logits.extend(self.pass(cache, feed, &wanted, &pass)?);
+            computed.experts += pass.experts.get();
         }
-        Ok(rows)
+        Ok(computed)
     }
 
     /// Computes the tokens of `feed` and returns the logits of the rows
@@ -100,28 +108,33 @@ impl CandleModel {
         cache: &mut CandleCache,
         feed: &[Feed],
         wanted: &[u32],
+        pass: &CandlePass,
     ) -> Result<Vec<Logits>, Error> {
-        let pass = CandlePass::new(feed, &self.config, &self.rotations, &self.device)?;
         cache.reserve(pass.slots)?;
         let tokens = feed.iter().map(|f| f.token).collect::<Vec<_>>();
         let tokens = Tensor::from_vec(tokens, feed.len(), &self.device)?;
         let mut x = self.embedding.index_select(&tokens, 0)?;
+        if let Some(table) = &self.positions {
+            let positions = feed.iter().map(|f| f.position as u32).collect::<Vec<_>>();
+            let positions = Tensor::from_vec(positions, feed.len(), &self.device)?;
+            x = (x + table.index_select(&positions, 0)?)?;
+        }
         for (number, (layer, cache)) in self.layers.iter().zip(cache.layers()).enumerate() {
             if wanted.is_empty() && number + 1 == self.layers.len() {
                 // The output of the last layer is not needed.
-                layer.store(&self.config, &x, &pass, cache)?;
+                layer.store(&self.config, &x, pass, cache)?;
                 // A device computes while the caller continues; waiting for it charges this
                 // pass, and not the next one, with the time.
                 self.device.synchronize()?;
                 return Ok(Vec::new());
             }
-            x = layer.forward(&self.config, &x, &pass, cache)?;
+            x = layer.forward(&self.config, &x, pass, cache)?;
         }
         if wanted.len() < feed.len() {
             let rows = Tensor::new(wanted, &self.device)?;
             x = x.index_select(&rows, 0)?;
         }
-        let mut logits = self.head.apply(&rms_norm(&x, &self.norm, self.config.norm_eps)?)?;
+        let mut logits = self.head.apply(&norm(&self.config, &x, &self.norm)?)?;
         if let Some(cap) = self.config.final_softcap {
             logits = capped(&logits, cap)?;
         }
@@ -162,7 +175,7 @@ impl LanguageModel for CandleModel {
     }
 
     fn evaluate(&self, work: &mut [Work<'_>]) -> Result<Vec<Evaluation>, Error> {
-        Session::evaluate_each(work, |cache, step| Ok(self.run(cache, step)?.into()))
+        Session::evaluate_each(work, |cache, step| self.run(cache, step))
     }
 
     fn threads(&self, _rows: usize) -> usize {

@@ -1,7 +1,9 @@
 //! Products with weight matrices, laid out for passes of a few rows.
 
+use candle_core::{Device, Tensor};
+
 use crate::core::error::Error;
-use candle_core::Tensor;
+use crate::engine::decoder::{LayerTensors, Product};
 
 /// Outputs per panel. Of the widths 16 to 384, measured with AVX-512 on
 /// matrices of the embedded target, 64 makes a pass of one row 7 % faster than
@@ -31,6 +33,19 @@ enum Weights {
 }
 
 impl Projection {
+    /// A product of a layer.
+    pub(super) fn load(
+        tensors: LayerTensors<'_>,
+        product: Product,
+        device: &Device,
+    ) -> Result<Self, Error> {
+        let [outputs, inputs] = tensors.config.size(tensors.index, product);
+        let weights = Tensor::from_vec(tensors.weights(product)?, (outputs, inputs), device)?;
+        let bias = tensors.bias(product)?;
+        let bias = bias.map(|bias| Tensor::from_vec(bias, outputs, device)).transpose()?;
+        Self::new(&weights, bias)
+    }
+
     /// From a matrix of shape `(outputs, inputs)`, as checkpoints store it, and what is
     /// added to the outputs.
     pub(super) fn new(matrix: &Tensor, bias: Option<Tensor>) -> Result<Self, Error> {

@@ -1,5 +1,7 @@
 //! What all layers share in one pass.
 
+use std::cell::Cell;
+
 use candle_core::{Device, Tensor};
 
 use super::cache::{SlotRun, runs};
@@ -15,6 +17,8 @@ pub(super) struct CandlePass {
     pub runs: Vec<SlotRun>,
     /// Slots below this number are read.
     pub slots: usize,
+    /// Distinct experts that were needed, summed over layers.
+    pub experts: Cell<usize>,
     /// The masks by the windows that layers have.
     masks: Vec<(Option<usize>, Option<Tensor>)>,
 }
@@ -49,6 +53,7 @@ impl CandlePass {
             angles: angles.collect::<Result<_, Error>>()?,
             masks: masks.collect::<Result<_, Error>>()?,
             runs: runs(feed.iter().map(|f| f.slot)),
+            experts: Cell::new(0),
             slots,
         })
     }

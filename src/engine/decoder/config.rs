@@ -1,5 +1,6 @@
 //! The switches of the decoder. A family of models is a setting of them.
 
+use super::experts::Experts;
 use super::names::TensorNames;
 use super::rope::{Rope, Rotation};
 use crate::model::CacheDtype;
@@ -11,8 +12,10 @@ pub(crate) struct Config {
     pub model_type: String,
     /// Width of the hidden states.
     pub hidden: usize,
-    /// Width of the feed-forward blocks.
+    /// Width of the feed-forward blocks that are not sparse.
     pub intermediate: usize,
+    /// What the sparse feed-forward blocks consist of.
+    pub experts: Option<Experts>,
     /// Number of query heads.
     pub heads: usize,
     /// Number of key and value heads; divides `heads`.
@@ -25,6 +28,9 @@ pub(crate) struct Config {
     pub ropes: Vec<Rope>,
     /// The names of the tensors, which also say where norms are.
     pub names: TensorNames,
+    /// Whether norms subtract the mean and add a bias (LayerNorm, Ba et al. 2016,
+    /// arXiv 1607.06450). If not, they divide by the root of the mean square alone.
+    pub layer_norms: bool,
     /// Added to the mean square in norms.
     pub norm_eps: f32,
     /// Added to the weights of norms.
@@ -53,6 +59,10 @@ pub(crate) struct Config {
     pub vocab_rows: usize,
     /// Whether the head is the embedding.
     pub tied: bool,
+    /// Whether each position has a row of a table that is added to the token's embedding.
+    pub learned_positions: bool,
+    /// Whether feed-forward blocks have a gate. If not, the activation is that of the product.
+    pub gated: bool,
 }
 
 /// What distinguishes one layer from another.
@@ -64,6 +74,16 @@ pub(crate) struct LayerKind {
     pub rope: Option<usize>,
     /// What its attention reads.
     pub input: LayerInput,
+    /// Whether its feed-forward block consists of experts.
+    pub sparse: bool,
+    /// The products of its queries and keys are divided by this, too.
+    pub divisor: usize,
+}
+
+impl LayerKind {
+    /// A layer of most models.
+    pub(crate) const PLAIN: Self =
+        Self { window: None, rope: Some(0), input: LayerInput::Normed, sparse: false, divisor: 1 };
 }
 
 /// What the attention of a layer reads.
@@ -93,17 +113,22 @@ pub(crate) struct Biases {
     pub qkv: bool,
     /// The output of attention.
     pub output: bool,
-    /// The products of the feed-forward block.
+    /// The products of a feed-forward block that is not sparse.
     pub mlp: bool,
+    /// The router, and the products of experts.
+    pub experts: bool,
 }
 
 /// An activation of feed-forward blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Activation {
     /// x · sigmoid(x).
     Silu,
     /// The approximation of GELU by tanh (Hendrycks and Gimpel 2016, arXiv 1606.08415).
     GeluTanh,
+    /// x · sigmoid(α x) of the gate up to a limit, times one more than the other product, which stays
+    /// within the limit (OpenAI 2025, arXiv 2508.10925).
+    Clamped { alpha: f32, limit: f32 },
 }
 
 /// The products of a layer with weights.
@@ -113,15 +138,28 @@ pub(crate) enum Product {
     Qkv,
     /// The output of attention.
     Output,
-    /// Gate and up projection of the feed-forward block.
-    GateUp,
-    /// The output of the feed-forward block.
-    Down,
+    /// From the hidden state to the logits of the experts.
+    Router,
+    /// Gate and up projection of a feed-forward block.
+    GateUp(Mlp),
+    /// The output of a feed-forward block.
+    Down(Mlp),
 }
 
-impl Product {
-    /// All products.
-    pub(crate) const ALL: [Self; 4] = [Self::Qkv, Self::Output, Self::GateUp, Self::Down];
+/// A feed-forward block of a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mlp {
+    /// Its only one.
+    Dense,
+    /// An expert of a sparse one.
+    Expert(usize),
+}
+
+impl Mlp {
+    /// Its products.
+    pub(super) fn products(self) -> [Product; 2] {
+        [Product::GateUp(self), Product::Down(self)]
+    }
 }
 
 /// The first position that a token attends to, if it and the tokens before it are `seen`
@@ -146,6 +184,34 @@ impl Config {
         self.query_width() + 2 * self.key_width()
     }
 
+    /// The products of a layer with at most `experts` experts.
+    pub(crate) fn products(
+        &self,
+        layer: usize,
+        experts: usize,
+    ) -> impl Iterator<Item = Product> + use<> {
+        let sparse = self.layers[layer].sparse;
+        let count = self.experts.map_or(0, |all| all.count.min(experts));
+        let experts = (0..count).filter(move |_| sparse).map(Mlp::Expert);
+        let blocks = (!sparse).then_some(Mlp::Dense).into_iter().chain(experts);
+        let router = sparse.then_some(Product::Router);
+        let first = [Product::Qkv, Product::Output].into_iter().chain(router);
+        first.chain(blocks.flat_map(Mlp::products))
+    }
+
+    /// Number of experts that a row uses.
+    pub(crate) fn experts_per_row(&self) -> usize {
+        self.experts.map_or(0, |experts| experts.used)
+    }
+
+    /// Width of a feed-forward block.
+    pub(crate) fn inner(&self, block: Mlp) -> usize {
+        match block {
+            Mlp::Dense => self.intermediate,
+            Mlp::Expert(_) => self.experts.map_or(0, |experts| experts.intermediate),
+        }
+    }
+
     /// Outputs and inputs of a product of a layer.
     pub(crate) fn size(&self, layer: usize, product: Product) -> [usize; 2] {
         let kind = self.layers.get(layer).map(|layer| layer.input);
@@ -153,9 +219,17 @@ impl Config {
         match product {
             Product::Qkv => [self.qkv_width(), states * self.hidden],
             Product::Output => [self.hidden, self.query_width()],
-            Product::GateUp => [2 * self.intermediate, self.hidden],
-            Product::Down => [self.hidden, self.intermediate],
+            Product::Router => [self.experts.map_or(0, |experts| experts.count), self.hidden],
+            Product::GateUp(block) => {
+                [self.inner(block) * if self.gated { 2 } else { 1 }, self.hidden]
+            }
+            Product::Down(block) => [self.hidden, self.inner(block)],
         }
+    }
+
+    /// What the products of a layer's queries and keys are multiplied by.
+    pub(crate) fn attention_scale(&self, layer: usize) -> f32 {
+        self.attention_scale / self.layers[layer].divisor as f32
     }
 
     /// Whether a product adds a bias.
@@ -163,7 +237,8 @@ impl Config {
         match product {
             Product::Qkv => self.biases.qkv,
             Product::Output => self.biases.output,
-            Product::GateUp | Product::Down => self.biases.mlp,
+            Product::GateUp(Mlp::Dense) | Product::Down(Mlp::Dense) => self.biases.mlp,
+            Product::Router | Product::GateUp(_) | Product::Down(_) => self.biases.experts,
         }
     }
 
@@ -183,11 +258,17 @@ impl Config {
         self.ropes.iter().map(Rope::rotation).collect()
     }
 
-    /// Number of weights in the projections of all layers and in the head.
+    /// Number of weights that a row is multiplied by: in the projections of all layers, of experts
+    /// as many as it uses, and in the head.
     pub(crate) fn matrix_weights(&self, vocab: usize) -> usize {
-        let weights = |layer, product| self.size(layer, product).iter().product::<usize>();
-        let layers = (0..self.layers.len())
-            .flat_map(|layer| Product::ALL.map(|product| weights(layer, product)));
-        layers.sum::<usize>() + vocab * self.hidden
+        let weights = |(layer, product)| self.size(layer, product).iter().product::<usize>();
+        let products = self.all_products(self.experts_per_row());
+        products.map(weights).sum::<usize>() + vocab * self.hidden
+    }
+
+    /// The products of all layers with at most `experts` experts each.
+    pub(crate) fn all_products(&self, experts: usize) -> impl Iterator<Item = (usize, Product)> {
+        let of = move |layer| self.products(layer, experts).map(move |product| (layer, product));
+        (0..self.layers.len()).flat_map(of)
     }
 }

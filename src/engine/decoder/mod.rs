@@ -5,6 +5,7 @@
 
 mod block;
 mod config;
+mod experts;
 mod head;
 mod medusa;
 mod names;
@@ -16,8 +17,9 @@ pub(crate) use block::{
     mask_embedding,
 };
 pub(crate) use config::{
-    Activation, Biases, Config, HeadNorms, LayerInput, LayerKind, Product, visible_from,
+    Activation, Biases, Config, HeadNorms, LayerInput, LayerKind, Mlp, Product, visible_from,
 };
+pub(crate) use experts::{Choice, Experts};
 pub(crate) use head::{
     EMBEDDING_NORM, FC, FC_NORM, FusedNorms, HeadConfig, HeadInput, JOIN, STATE_NORM,
 };

@@ -5,6 +5,8 @@
 pub(crate) struct TensorNames {
     /// One row per token.
     pub embedding: &'static str,
+    /// One row per position, of models that learn them.
+    pub positions: &'static str,
     /// What the names of layers begin with; a number follows.
     pub layers: &'static str,
     /// The norm before the head.
@@ -15,10 +17,17 @@ pub(crate) struct TensorNames {
     pub qkv: &'static [&'static str],
     /// From the attention outputs to the hidden state.
     pub output: &'static str,
-    /// Gate and up projection, or one tensor with the rows of both.
+    /// Gate and up projection, or one tensor with the rows of both; without a gate, the one product.
     pub gate_up: &'static [&'static str],
     /// From the feed-forward block to the hidden state.
     pub down: &'static str,
+    /// From the hidden state to the logits of the experts.
+    pub router: &'static str,
+    /// What the names of experts begin with; a number follows.
+    pub experts: &'static str,
+    /// The projections of an expert, as those of a feed-forward block.
+    pub expert_gate_up: &'static [&'static str],
+    pub expert_down: &'static str,
     /// The norms of queries and keys.
     pub head_norms: [&'static str; 2],
     /// The logits of attention that take weight from no value, one for each query head; the whole
@@ -26,6 +35,8 @@ pub(crate) struct TensorNames {
     pub sinks: Option<&'static str>,
     /// The norms of a layer.
     pub norms: LayerNorms,
+    /// Whether the matrices of layers are stored with one row per input.
+    pub transposed: bool,
 }
 
 /// The norms that a layer has, by name: of the hidden state that attention reads, and of what
@@ -52,6 +63,7 @@ impl TensorNames {
     /// The names of Llama checkpoints.
     pub(crate) const LLAMA: Self = Self {
         embedding: "model.embed_tokens",
+        positions: "",
         layers: "model.layers",
         norm: "model.norm",
         head: "lm_head",
@@ -59,8 +71,13 @@ impl TensorNames {
         output: "self_attn.o_proj",
         gate_up: &["mlp.gate_proj", "mlp.up_proj"],
         down: "mlp.down_proj",
+        router: "mlp.gate",
+        experts: "mlp.experts",
+        expert_gate_up: &["gate_proj", "up_proj"],
+        expert_down: "down_proj",
         head_norms: ["self_attn.q_norm", "self_attn.k_norm"],
         sinks: None,
         norms: NORMS_BEFORE,
+        transposed: false,
     };
 }

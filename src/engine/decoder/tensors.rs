@@ -1,12 +1,14 @@
 //! The tensors of a checkpoint, as the decoder asks for them.
 
-use super::config::{Config, HeadNorms, LayerInput, Product};
+use super::config::{Config, HeadNorms, LayerInput, Mlp, Product};
+use super::experts::Experts;
 use crate::core::error::Error;
 use crate::engine::Dtype;
 use crate::engine::blocks::{RawRows, TensorKind};
+use crate::model::ExpertBytes;
 
 /// A source of weights.
-pub(crate) trait Tensors {
+pub(crate) trait Tensors: Sync {
     /// The tensor of this name, of exactly this shape, in f32 and row by row.
     ///
     /// # Errors
@@ -56,7 +58,8 @@ impl Config {
     /// Names and shapes of all tensors of a checkpoint.
     pub(crate) fn tensors(&self) -> impl Iterator<Item = Described> {
         let head = (!self.tied).then(|| self.head());
-        [self.embedding()].into_iter().chain(head).chain([self.last_norm()]).chain(self.layers())
+        let tables = [self.embedding()].into_iter().chain(self.positions()).chain(head);
+        tables.chain(self.norm_parts(self.last_norm())).chain(self.layers())
     }
 
     /// Names and shapes of the tensors of all layers.
@@ -69,21 +72,38 @@ impl Config {
         self.tensors().map(|(_, shape)| shape.iter().product::<usize>()).sum()
     }
 
-    /// Bytes of the projections of all layers and of the head, as stored.
+    /// Bytes, as stored, of the matrices that a row is multiplied by: the projections of all layers,
+    /// of experts as many as it uses, and the head.
     pub(crate) fn matrix_bytes(&self, vocab: usize, dtype: Dtype, tensors: &dyn Tensors) -> usize {
         let bytes = |(name, shape): &Described, rows: usize| {
             dtype.bytes(rows, shape[1], tensors.kind(name))
         };
         let head = if self.tied { self.embedding() } else { self.head() };
-        let layers = (0..self.layers.len()).flat_map(|layer| {
-            Product::ALL.into_iter().flat_map(move |product| self.weight_parts(layer, product))
-        });
-        layers.map(|part| bytes(&part, part.1[0])).sum::<usize>() + bytes(&head, vocab)
+        let products = self.all_products(self.experts_per_row());
+        let parts = products.flat_map(|(layer, product)| self.weight_parts(layer, product));
+        parts.map(|part| bytes(&part, part.1[0])).sum::<usize>() + bytes(&head, vocab)
+    }
+
+    /// The experts of the sparse layers with the bytes of one, as stored.
+    pub(crate) fn expert_bytes(&self, dtype: Dtype, tensors: &dyn Tensors) -> Option<ExpertBytes> {
+        let Experts { count, used, .. } = self.experts?;
+        let layer = self.layers.iter().position(|layer| layer.sparse)?;
+        let parts = Mlp::Expert(0).products().into_iter();
+        let parts = parts.flat_map(|product| self.weight_parts(layer, product));
+        let bytes = parts.map(|(name, shape)| dtype.bytes(shape[0], shape[1], tensors.kind(&name)));
+        let layers = self.layers.iter().filter(|layer| layer.sparse).count();
+        Some(ExpertBytes { layers, count, used, bytes: bytes.sum() })
     }
 
     /// The table of the tokens' embeddings, of shape `(vocab_rows, hidden)`.
     pub(crate) fn embedding(&self) -> Described {
         (weight(self.names.embedding), vec![self.vocab_rows, self.hidden])
+    }
+
+    /// The table of the positions' embeddings, of shape `(positions, hidden)`.
+    pub(crate) fn positions(&self) -> Option<Described> {
+        let table = || (weight(self.names.positions), vec![self.positions, self.hidden]);
+        self.learned_positions.then(table)
     }
 
     /// The head, of shape `(vocab_rows, hidden)`.
@@ -100,54 +120,88 @@ impl Config {
         self.read_norm(tensors, self.last_norm())
     }
 
+    /// The weights of a norm; those of a LayerNorm are followed by its bias.
     pub(super) fn read_norm(
         &self,
         tensors: &dyn Tensors,
-        (name, shape): Described,
+        norm: Described,
     ) -> Result<Vec<f32>, Error> {
-        let mut weights = tensors.get(&name, &shape)?;
+        let mut parts = self.norm_parts(norm);
+        let mut weights = match parts.next() {
+            Some((name, shape)) => tensors.get(&name, &shape)?,
+            None => Vec::new(),
+        };
         for weight in &mut weights {
             *weight += self.norm_offset;
+        }
+        for (name, shape) in parts {
+            weights.extend(tensors.get(&name, &shape)?);
         }
         Ok(weights)
     }
 
+    /// The tensors of a norm, given that of its weights.
+    fn norm_parts(&self, (name, shape): Described) -> impl Iterator<Item = Described> + use<> {
+        let bias = format!("{}.bias", name.trim_end_matches(".weight"));
+        let bias = self.layer_norms.then(|| (bias, shape.clone()));
+        [(name, shape)].into_iter().chain(bias)
+    }
+
     fn layer(&self, layer: usize) -> impl Iterator<Item = Described> {
-        let products = Product::ALL.into_iter().flat_map(move |product| {
-            let biases = self.has_bias(product).then(|| self.bias_parts(layer, product));
-            self.weight_parts(layer, product).into_iter().chain(biases.into_iter().flatten())
+        let products = self.products(layer, usize::MAX).flat_map(move |product| {
+            self.weight_parts(layer, product).into_iter().chain(self.bias_parts(layer, product))
         });
         let norms = self.norms(layer).into_iter().flatten();
+        let norms = norms.flat_map(|norm| self.norm_parts(norm));
         let norms = norms.chain(self.norms_of_heads(layer).into_iter().flatten());
         products.chain(norms).chain(self.sinks(layer))
     }
 
     /// The tensors whose rows, one after the other, are the weights of a product.
-    fn weight_parts(&self, layer: usize, product: Product) -> Vec<Described> {
+    pub(crate) fn weight_parts(&self, layer: usize, product: Product) -> Vec<Described> {
         let [_, inputs] = self.size(layer, product);
         let parts = self.parts(product).into_iter();
-        parts.map(|(name, rows)| (weight(&self.within(layer, name)), vec![rows, inputs])).collect()
+        parts.map(|(name, rows)| (weight(&self.within(layer, &name)), vec![rows, inputs])).collect()
     }
 
-    /// The tensors that are the bias of a product.
-    fn bias_parts(&self, layer: usize, product: Product) -> Vec<Described> {
+    /// The tensors that are the bias of a product; none if it has none.
+    pub(crate) fn bias_parts(&self, layer: usize, product: Product) -> Vec<Described> {
+        if !self.has_bias(product) {
+            return Vec::new();
+        }
         let parts = self.parts(product).into_iter();
-        parts.map(|(name, rows)| (self.within(layer, name) + ".bias", vec![rows])).collect()
+        parts.map(|(name, rows)| (self.within(layer, &name) + ".bias", vec![rows])).collect()
     }
 
     /// The tensors of a product, with their numbers of rows.
-    fn parts(&self, product: Product) -> Vec<(&'static str, usize)> {
-        let (q, kv, inner) = (self.query_width(), self.key_width(), self.intermediate);
+    fn parts(&self, product: Product) -> Vec<(String, usize)> {
+        let (q, kv) = (self.query_width(), self.key_width());
         let names = &self.names;
         let (names, rows) = match product {
             Product::Qkv => (names.qkv, vec![q, kv, kv]),
             Product::Output => (std::slice::from_ref(&names.output), vec![self.hidden]),
-            Product::GateUp => (names.gate_up, vec![inner, inner]),
-            Product::Down => (std::slice::from_ref(&names.down), vec![self.hidden]),
+            Product::Router => {
+                let experts = self.experts.map_or(0, |experts| experts.count);
+                (std::slice::from_ref(&names.router), vec![experts])
+            }
+            Product::GateUp(block) => {
+                let of = if block == Mlp::Dense { names.gate_up } else { names.expert_gate_up };
+                (of, vec![self.inner(block); if self.gated { 2 } else { 1 }])
+            }
+            Product::Down(block) => {
+                let of = if block == Mlp::Dense { &names.down } else { &names.expert_down };
+                (std::slice::from_ref(of), vec![self.hidden])
+            }
+        };
+        let whole = |name: &str| match product {
+            Product::GateUp(Mlp::Expert(expert)) | Product::Down(Mlp::Expert(expert)) => {
+                format!("{}.{expert}.{name}", self.names.experts)
+            }
+            _ => name.to_owned(),
         };
         match names {
-            [fused] => vec![(*fused, rows.iter().sum())],
-            _ => names.iter().copied().zip(rows).collect(),
+            [fused] => vec![(whole(fused), rows.iter().sum())],
+            _ => names.iter().map(|name| whole(name)).zip(rows).collect(),
         }
     }
 
@@ -188,11 +242,6 @@ pub(super) fn weight(name: &str) -> String {
 }
 
 impl LayerTensors<'_> {
-    /// Names and shapes of the tensors of a product.
-    pub(crate) fn parts(self, product: Product) -> Vec<Described> {
-        self.config.weight_parts(self.index, product)
-    }
-
     /// The weights of a product, one row of inputs per output.
     #[cfg(feature = "candle")]
     pub(crate) fn weights(self, product: Product) -> Result<Vec<f32>, Error> {

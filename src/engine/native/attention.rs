@@ -96,7 +96,8 @@ impl Attention<'_> {
     /// # Safety
     /// No other thread may access this head.
     pub(super) unsafe fn store(&self, head: usize) {
-        let Config { heads, kv_heads, attention_scale, value_scale, .. } = *self.config;
+        let Config { heads, kv_heads, value_scale, .. } = *self.config;
+        let attention_scale = self.config.attention_scale(self.layer);
         let group = self.group.heads;
         let norm = |i: usize| self.head_norms.map(|norms| &norms[i][..]);
         for (row, PassToken { feed, cache, .. }) in self.group.rows.iter().enumerate() {

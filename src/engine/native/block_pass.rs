@@ -5,7 +5,7 @@
 use super::attention::Attention;
 use super::block_rows::{BlockFront, RowKind};
 use super::elementwise::Normed;
-use super::pass::{Hand, Pass};
+use super::pass::{Hand, Pass, Place};
 use super::query_block::RowGroup;
 use super::weights::LayerWeights;
 use crate::engine::pool::Away;
@@ -26,7 +26,7 @@ impl Hand<'_, '_> {
             self.attend_blocks(number, front)?;
             self.pack(&space.mixed, &[], &layer.output, rows, |row| front.rows.places[row])?;
             self.add(&layer.output, None)?;
-            self.feed_forward(layer)?;
+            self.feed_forward(number, layer)?;
         }
         self.tap(Tap::Normed)?;
         if wanted.is_empty() { Ok(()) } else { self.head() }
@@ -53,7 +53,8 @@ impl Hand<'_, '_> {
     fn pack_tokens(&mut self, front: BlockFront<'_>, layer: &LayerWeights) -> Result<(), Away> {
         let Pass { space, tokens, .. } = self.pass;
         let norm = layer.norms[0].as_deref();
-        self.pack_from(&layer.qkv, tokens.len(), |token| match front.rows.kinds[token] {
+        let to = |row| Place { linear: &layer.qkv, from: 0, row: (row, tokens.len()) };
+        self.pack_from(tokens.len(), to, |token| match front.rows.kinds[token] {
             RowKind::Context(row) => (&space.states, &[], row),
             RowKind::Block(row) => (&space.x, norm.as_slice(), row),
         })

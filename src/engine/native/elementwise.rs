@@ -3,7 +3,8 @@
 use crate::core::lanes::{Isa, Kernel, LANES, math};
 use crate::engine::decoder::Activation;
 
-/// Divides a row by its root mean square and multiplies it by the weights of a norm.
+/// Divides a row by its root mean square and multiplies it by the weights of a norm. If a bias
+/// follows the weights, the row's mean is subtracted first, and the bias added at the end.
 pub(super) struct Normed<'a> {
     pub x: &'a mut [f32],
     pub weights: &'a [f32],
@@ -15,15 +16,23 @@ impl Kernel for Normed<'_> {
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
+        let (weights, bias) = self.weights.split_at(self.x.len());
+        if !bias.is_empty() {
+            let mean = math::total(isa, self.x) / self.x.len() as f32;
+            self.x.iter_mut().for_each(|x| *x -= mean);
+        }
         let mean = math::sum_of_squares(isa, self.x) / self.x.len() as f32;
         let scale = 1.0 / (mean + self.eps).sqrt();
-        for (x, weight) in self.x.iter_mut().zip(self.weights) {
+        for (x, weight) in self.x.iter_mut().zip(weights) {
             *x = *x * scale * weight;
+        }
+        for (x, bias) in self.x.iter_mut().zip(bias) {
+            *x += bias;
         }
     }
 }
 
-/// `activation(gate) · up`.
+/// `activation(gate) · up`, but for the clamped activation, which changes both.
 pub(super) struct Gated<'a> {
     pub activation: Activation,
     pub gate: &'a [f32; LANES],
@@ -35,14 +44,63 @@ impl Kernel for Gated<'_> {
 
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) -> [f32; LANES] {
-        let gate = isa.load(self.gate);
-        let gate = match self.activation {
-            Activation::Silu => math::silu(isa, gate),
-            Activation::GeluTanh => math::gelu_tanh(isa, gate),
+        let (gate, up) = (isa.load(self.gate), isa.load(self.up));
+        let (gate, up) = match self.activation {
+            Activation::Silu => (math::silu(isa, gate), up),
+            Activation::GeluTanh => (math::gelu_tanh(isa, gate), up),
+            Activation::Clamped { alpha, limit } => {
+                let (least, most) = (isa.splat(-limit), isa.splat(limit));
+                let up = isa.max(least, isa.min(most, up));
+                let gate = math::swish(isa, isa.min(most, gate), alpha);
+                (gate, isa.add(up, isa.splat(1.0)))
+            }
         };
         let mut out = [0.0; LANES];
-        isa.store(isa.mul(gate, isa.load(self.up)), &mut out);
+        isa.store(isa.mul(gate, up), &mut out);
         out
+    }
+}
+
+/// The activation of a product without a gate.
+pub(super) struct Activated<'a> {
+    pub activation: Activation,
+    pub x: &'a [f32; LANES],
+}
+
+impl Kernel for Activated<'_> {
+    type Output = [f32; LANES];
+
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) -> [f32; LANES] {
+        let x = isa.load(self.x);
+        let x = match self.activation {
+            Activation::Silu => math::silu(isa, x),
+            Activation::GeluTanh => math::gelu_tanh(isa, x),
+            Activation::Clamped { alpha, limit } => {
+                math::swish(isa, isa.min(isa.splat(limit), x), alpha)
+            }
+        };
+        let mut out = [0.0; LANES];
+        isa.store(x, &mut out);
+        out
+    }
+}
+
+/// The exponentials of numbers, in place.
+pub(super) struct Exponentials<'a> {
+    pub x: &'a mut [f32],
+}
+
+impl Kernel for Exponentials<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        for part in self.x.chunks_mut(LANES) {
+            let mut lanes = [0.0; LANES];
+            isa.store(math::exp(isa, math::load_part(isa, part)), &mut lanes);
+            part.copy_from_slice(&lanes[..part.len()]);
+        }
     }
 }
 

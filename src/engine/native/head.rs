@@ -10,7 +10,7 @@ use super::head_weights::HeadWeights;
 use super::pass::{Network, Pass, Weighted};
 use super::query_block::PassToken;
 use super::teams::{SMALL, Teams, fastest_of_few, tried};
-use super::weights::{LayerWeights, ModelWeights};
+use super::weights::ModelWeights;
 use super::workspace::Workspace;
 use crate::core::distribution::Token;
 use crate::core::error::Error;
@@ -59,7 +59,9 @@ impl TargetTables {
 
     /// Bytes of the matrices of the first `layers` layers and of the head.
     pub(crate) fn bytes_of_first(&self, layers: usize) -> usize {
-        let linears = self.weights.layers.iter().take(layers).flat_map(LayerWeights::linears);
+        let used = self.config.experts_per_row();
+        let first = self.weights.layers.iter().take(layers);
+        let linears = first.flat_map(|layer| layer.linears(used));
         linears.chain([&self.weights.head]).map(|linear| linear.matrix.bytes_in_memory()).sum()
     }
 }

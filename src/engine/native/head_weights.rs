@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::matrix::Matrix;
-use super::memory::{Builder, Memory};
-use super::segments::Order;
-use super::weights::{Checked, LayerWeights, Linear, ModelWeights, Packer, in_tiles};
+use super::memory::Memory;
+use super::packer::{Wanted, in_tiles, pack};
+use super::weights::{LayerWeights, Linear, ModelWeights, next, words_per_row};
 use crate::core::error::Error;
 use crate::core::lanes::IsaKind;
 use crate::engine::Dtype;
-use crate::engine::decoder::{HeadConfig, LayerTensors, Rotation, Tensors};
+use crate::engine::decoder::{HeadConfig, Rotation, Tensors};
 
 /// All weights of a head, and the tables of the target.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub(super) struct HeadWeights {
     /// Shared with the target, not copied.
     target: Arc<ModelWeights>,
     pub rotations: Vec<Rotation>,
+    /// The most words that a row takes that is packed for a product of a layer.
+    words_of_layers: usize,
 }
 
 /// The place of the head among the tables.
@@ -46,32 +48,27 @@ impl HeadWeights {
         (isa, dtype): (IsaKind, Dtype),
         tensors: &dyn Tensors,
     ) -> Result<Self, Error> {
-        let tensors: &dyn Tensors = &Checked { tensors, dtype };
         let decoder = &config.decoder;
         let embedding = config.own_embedding.then(|| config.embedding());
         let head = config.own_head.then(|| config.head());
         let most = |table| if table == HEAD { config.rows(vocab) } else { usize::MAX };
         let tables = [config.fuses(), config.joins(), embedding, head];
-        let mut packer = Packer { isa, dtype, tensors, memory: Builder::new(0)? };
         let stored = tables.iter().enumerate().filter_map(|(at, table)| Some((at, table.clone()?)));
-        let bytes =
-            stored.map(|(at, table)| packer.bytes_of(vec![table], Order::AsStored, most(at)));
-        packer.memory = Builder::new(bytes.sum::<usize>() + packer.bytes_of_layers(decoder))?;
-        let mut packed = Vec::with_capacity(tables.len());
-        for (at, table) in tables.into_iter().enumerate() {
-            let matrix = table.map(|table| packer.table(table, most(at))).transpose()?;
-            packed.push(matrix.map(|matrix| Linear { matrix, bias: None }));
+        let wanted = stored.map(|(at, table)| Wanted::table(table, most(at)));
+        let wanted = wanted.chain(Wanted::layers(decoder)).collect::<Vec<_>>();
+        let (memory, linears) = pack((isa, dtype), tensors, &wanted)?;
+        let mut linears = linears.into_iter();
+        let mut packed = [const { None }; 4];
+        for (place, _) in packed.iter_mut().zip(&tables).filter(|(_, table)| table.is_some()) {
+            *place = Some(next(&mut linears)?);
         }
-        let [fc, mut join, embedding, head] = <[_; 4]>::try_from(packed)
-            .map_err(|_| Error::engine("a head has four tables at most"))?;
+        let [fc, mut join, embedding, head] = packed;
         if let (Some(join), Some(bias)) = (&mut join, config.read_bias(tensors)?) {
             join.bias = Some(in_tiles(&bias));
         }
-        let layers = (0..decoder.layers.len()).map(|index| {
-            LayerWeights::load(LayerTensors { config: decoder, index, tensors }, &mut packer)
-        });
-        let layers = layers.collect::<Result<Vec<_>, _>>()?;
+        let layers = LayerWeights::all(decoder, tensors, &mut linears)?;
         Ok(Self {
+            words_of_layers: words_per_row(decoder, &layers),
             layers,
             fc,
             fused_norms: config.read_fused_norms(tensors)?,
@@ -79,20 +76,19 @@ impl HeadWeights {
             input_norms: config.read_input_norms(tensors)?,
             context_norm: config.read_context_norm(tensors)?,
             norm: config.last_norm.then(|| decoder.read_last_norm(tensors)).transpose()?,
-            embedding: embedding.map(|linear| linear.matrix),
+            embedding: embedding.map(|linear: Linear| linear.matrix),
             head,
             target: Arc::clone(target),
             rotations: decoder.rotations(),
-            memory: packer.memory.finish()?,
+            memory,
         })
     }
 
     /// The most words that a row takes that is packed for a product.
     pub(super) fn words_per_row(&self) -> usize {
-        let layers = self.layers.iter().flat_map(LayerWeights::linears);
         let others = [&self.fc, &self.join].into_iter().flatten().chain([self.head().1]);
-        let words = layers.chain(others).map(|linear| linear.matrix.words_per_row());
-        words.max().unwrap_or(0)
+        let others = others.map(|linear| linear.matrix.words_per_row()).max().unwrap_or(0);
+        self.words_of_layers.max(others)
     }
 
     /// Writes the embedding of a token to `row`, as the table has it.

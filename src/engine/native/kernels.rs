@@ -27,9 +27,11 @@ impl PackedMatrix {
     pub fn pack(isa: IsaKind, rows: &[f32], inputs: usize, dtype: Dtype) -> Result<Self, Error> {
         let rows = rows.chunks_exact(inputs).collect::<Vec<_>>();
         let storage = WeightStorage::of_numbers(dtype, inputs);
-        let mut memory = Builder::new(Matrix::bytes(storage, rows.len(), inputs))?;
+        let bytes = Matrix::bytes(storage, rows.len(), inputs);
+        let mut memory = Builder::new(bytes)?;
         let mut matrix = Matrix::new(isa, inputs);
-        matrix.extend(&mut memory, storage, &MatrixRows::Numbers(&rows));
+        let piece = &mut memory.pieces(&[bytes])[0];
+        matrix.extend(piece, storage, &MatrixRows::Numbers(&rows));
         Ok(Self { memory: memory.finish()?, matrix })
     }
 
@@ -52,10 +54,12 @@ impl PackedMatrix {
             segments.push((storage, blocks.chunks_exact(width).collect::<Vec<_>>()));
         }
         let bytes = segments.iter().map(|(s, rows)| Matrix::bytes(*s, rows.len(), inputs));
-        let mut memory = Builder::new(bytes.sum())?;
+        let bytes = bytes.sum();
+        let mut memory = Builder::new(bytes)?;
+        let piece = &mut memory.pieces(&[bytes])[0];
         let mut matrix = Matrix::new(isa, inputs);
         for (storage, rows) in &segments {
-            matrix.extend(&mut memory, *storage, &MatrixRows::Blocks(rows));
+            matrix.extend(piece, *storage, &MatrixRows::Blocks(rows));
         }
         Ok(Self { memory: memory.finish()?, matrix })
     }
@@ -83,10 +87,10 @@ impl PackedMatrix {
                 let values = &x[row * inputs..(row + 1) * inputs];
                 // SAFETY: each row is packed in one piece, and no thread reads packed
                 // rows meanwhile.
-                unsafe { packed.put(&self.matrix, (row, rows), values) };
+                unsafe { packed.put(0, &self.matrix, (row, rows), values) };
             })?;
             // SAFETY: all rows are packed, so no thread writes to them.
-            let packed = || unsafe { packed.view(rows) };
+            let packed = || unsafe { packed.view(0, rows) };
             let matrix = (&self.memory, &self.matrix);
             let mut sums = Sums::new();
             multiply_together(worker, matrix, 1, packed, &mut sums, &mut |first, sums| {

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::elementwise::Capped;
 use super::head::TargetTables;
 use super::matrix::Matrix;
-use super::memory::{Builder, Memory};
+use super::memory::Memory;
+use super::packer::{Wanted, pack};
 use super::pass::{Network, Pass, Weighted};
-use super::segments::Order;
-use super::weights::{Checked, Linear, Packer};
+use super::weights::{Linear, next};
 use super::workspace::Workspace;
 use crate::core::distribution::Token;
 use crate::core::error::Error;
@@ -86,22 +86,19 @@ impl Bias {
             None => None,
             Some(markov) => {
                 let tables = [markov.embedding(tokens), markov.product(config.table_rows())];
-                let checked = Checked { tensors, dtype };
-                let mut packer =
-                    Packer { isa: target.isa, dtype, tensors: &checked, memory: Builder::new(0)? };
-                let most = [usize::MAX, config.rows(vocab)];
-                let bytes = tables.iter().cloned().zip(most);
-                let bytes =
-                    bytes.map(|(table, most)| packer.bytes_of(vec![table], Order::AsStored, most));
-                packer.memory = Builder::new(bytes.sum())?;
-                let [embedding, product] = tables;
-                let embedding = packer.table(embedding, most[0])?;
-                let product = Linear { matrix: packer.table(product, most[1])?, bias: None };
+                let most = [usize::MAX, config.rows(vocab)].into_iter();
+                let wanted = tables.into_iter().zip(most);
+                let wanted = wanted.map(|(table, most)| Wanted::table(table, most));
+                let wanted = wanted.collect::<Vec<_>>();
+                let (memory, linears) = pack((target.isa, dtype), tensors, &wanted)?;
+                let mut linears = linears.into_iter();
+                let embedding = next(&mut linears)?.matrix;
+                let product = next(&mut linears)?;
                 let gate = markov.gate(width).map(|(_, tensors)| read(tensors)).transpose()?;
                 Some(MarkovWeights {
                     kind: markov.kind,
                     rank: markov.rank,
-                    memory: packer.memory.finish()?,
+                    memory,
                     embedding,
                     product,
                     gate,

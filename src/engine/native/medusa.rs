@@ -8,11 +8,10 @@ use std::sync::{Mutex, PoisonError};
 
 use super::front::Front;
 use super::head::TargetTables;
-use super::matrix::Matrix;
-use super::memory::{Builder, Memory};
+use super::memory::Memory;
+use super::packer::{Wanted, in_tiles, pack};
 use super::pass::{Network, Pass, Weighted};
-use super::segments::Order;
-use super::weights::{Checked, Linear, Packer, in_tiles};
+use super::weights::{Linear, next};
 use super::workspace::Workspace;
 use crate::core::error::Error;
 use crate::core::sampling::{ForEachRow, Logits};
@@ -47,27 +46,22 @@ impl NativeMedusa {
         tensors: &dyn Tensors,
         target: &TargetTables,
     ) -> Result<Self, Error> {
-        let checked = Checked { tensors, dtype };
-        let mut packer =
-            Packer { isa: target.isa, dtype, tensors: &checked, memory: Builder::new(0)? };
-        let all = config.tables(info.vocab);
-        let bytes = all.iter().cloned();
-        let bytes = bytes.map(|table| packer.bytes_of(vec![table], Order::AsStored, usize::MAX));
-        packer.memory = Builder::new(bytes.sum())?;
+        let tables = config.tables(info.vocab).into_iter();
+        let wanted = tables.map(|table| Wanted::table(table, usize::MAX)).collect::<Vec<_>>();
+        let (memory, linears) = pack((target.isa, dtype), tensors, &wanted)?;
+        let mut linears = linears.into_iter();
         let mut heads = Vec::with_capacity(config.heads);
         for head in 0..config.heads {
             let mut blocks = Vec::with_capacity(config.blocks);
             for block in 0..config.blocks {
-                let matrix = packer.table(config.block(head, block), usize::MAX)?;
+                let mut linear = next(&mut linears)?;
                 let (name, shape) = config.bias(head, block);
-                let bias = Some(in_tiles(&tensors.get(&name, &shape)?));
-                blocks.push(Linear { matrix, bias });
+                linear.bias = Some(in_tiles(&tensors.get(&name, &shape)?));
+                blocks.push(linear);
             }
-            let own = config.own_heads.then(|| config.head(head, info.vocab));
-            let own = own.map(|table| packer.table(table, usize::MAX)).transpose()?;
-            heads.push((blocks, own.map(|matrix: Matrix| Linear { matrix, bias: None })));
+            let own = config.own_heads.then(|| next(&mut linears)).transpose()?;
+            heads.push((blocks, own));
         }
-        let memory = packer.memory.finish()?;
         let info = ModelInfo { sha256: tensors.sha256()?, ..info };
         let space = Mutex::new(Workspace::new(target.pool.threads()));
         let decoder = Config { layers: Vec::new(), ..target.config.clone() };
@@ -114,6 +108,7 @@ impl NativeMedusa {
             logits: step.rows.iter().filter_map(|_| next()).collect::<Vec<Logits>>(),
             // Every head reads the same state.
             states: step.inputs.clone(),
+            experts: 0,
         });
         Ok(each.collect())
     }

@@ -22,7 +22,14 @@ pub(super) struct Memory(Mmap);
 #[derive(Debug)]
 pub(super) struct Builder {
     map: MmapMut,
-    used: usize,
+}
+
+/// A piece of memory being filled.
+#[derive(Debug)]
+pub(super) struct Piece<'m> {
+    /// Where the rest of it begins.
+    from: usize,
+    rest: &'m mut [u8],
 }
 
 /// The bytes of an array in the memory.
@@ -35,25 +42,45 @@ pub(super) fn bytes_of<T>(len: usize) -> usize {
 }
 
 impl Builder {
-    /// Memory for parts of `bytes` bytes in all.
+    /// Memory of `bytes` bytes.
     pub(super) fn new(bytes: usize) -> Result<Self, Error> {
-        let fail = |e| Error::engine(format!("cannot allocate {bytes} bytes for weights: {e}"));
-        Ok(Self { map: large_pages(bytes).map_err(fail)?, used: 0 })
+        let fail = |e| {
+            Error::engine(format!(
+                "cannot allocate {bytes} bytes for weights: {e} (a smaller dtype such as q8_0, or \
+                 --dtype q8_0, takes less)"
+            ))
+        };
+        Ok(Self { map: large_pages(bytes).map_err(fail)? })
     }
 
-    /// The next array, to be filled.
-    pub(super) fn take<T: Pod>(&mut self, len: usize) -> (Part, &mut [T]) {
-        let bytes = self.used..self.used + len * size_of::<T>();
-        self.used += bytes_of::<T>(len);
-        (Part(bytes.clone()), bytemuck::cast_slice_mut(&mut self.map[bytes]))
+    /// Pieces of these sizes, one after the other, which the memory consists of.
+    pub(super) fn pieces(&mut self, sizes: &[usize]) -> Vec<Piece<'_>> {
+        let (mut rest, mut from) = (&mut self.map[..], 0);
+        let mut pieces = Vec::with_capacity(sizes.len());
+        for &size in sizes {
+            let (piece, after) = rest.split_at_mut(size);
+            pieces.push(Piece { from, rest: piece });
+            (rest, from) = (after, from + size);
+        }
+        pieces
     }
 
     /// The memory, from now on only read.
     pub(super) fn finish(self) -> Result<Memory, Error> {
-        debug_assert_eq!(self.used.max(1), self.map.len(), "the size was computed before");
         let fail =
             |e| Error::engine(format!("cannot make the memory of the weights read-only: {e}"));
         self.map.make_read_only().map(Memory).map_err(fail)
+    }
+}
+
+impl<'m> Piece<'m> {
+    /// The next array, to be filled.
+    pub(super) fn take<T: Pod>(&mut self, len: usize) -> (Part, &'m mut [T]) {
+        let bytes = len * size_of::<T>();
+        let (array, rest) = std::mem::take(&mut self.rest).split_at_mut(bytes_of::<T>(len));
+        let part = Part(self.from..self.from + bytes);
+        (self.from, self.rest) = (self.from + array.len(), rest);
+        (part, bytemuck::cast_slice_mut(&mut array[..bytes]))
     }
 }
 

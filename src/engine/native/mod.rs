@@ -25,11 +25,13 @@ mod markov;
 mod matrix;
 mod medusa;
 mod memory;
+mod packer;
 mod pass;
 mod plane;
 mod products;
 mod query_block;
 mod segments;
+mod sparse;
 mod teams;
 mod weights;
 mod workspace;
@@ -179,6 +181,8 @@ impl Native {
             for (row, sequence) in logits.zip(whose) {
                 found[sequence].logits.push(masked(row.to_vec(), &self.unused));
             }
+            let experts = space.distinct_experts();
+            parts.iter().for_each(|part| found[part.sequence].experts += experts);
             if !taps.is_empty() {
                 let whose =
                     parts.into_iter().flat_map(|part| part.rows.map(move |_| part.sequence));
@@ -250,11 +254,12 @@ impl Native {
     ) {
         let positions = tokens.iter().map(|row| row.feed.position).collect::<Vec<_>>();
         let (rows, logits) = (positions.len(), wanted.len() * self.info.vocab);
-        space.reserve((&self.config, self.weights.words_per_row()), (rows, taps.len()), logits);
+        space.reserve((&self.config, self.weights.words_per_row), (rows, taps.len()), logits);
         space.x.get_mut()[..inputs.len()].copy_from_slice(inputs);
         let fresh = space.x.get_mut().chunks_exact_mut(self.config.hidden).zip(tokens);
         for (row, token) in fresh.filter(|_| inputs.is_empty()) {
             self.weights.embed(token.feed.token as usize, row);
+            self.weights.add_position(token.feed.position, row);
         }
         space.rotate(&self.weights.rotations, &positions);
         let pass = Pass { net: self.network(part), space, tokens, rows, wanted, taps };

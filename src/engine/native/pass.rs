@@ -12,7 +12,7 @@ use super::elementwise::{Capped, Normed};
 use super::front::Front;
 use super::memory::Memory;
 use super::query_block::{PassToken, RowGroup};
-use super::weights::{LayerWeights, Linear};
+use super::weights::{BlockWeights, LayerWeights, Linear, MlpWeights};
 use super::workspace::Workspace;
 use crate::core::lanes::IsaKind;
 use crate::engine::decoder::{Config, HeadNorms, LayerInput};
@@ -59,6 +59,15 @@ pub(super) struct Pass<'a> {
     pub wanted: &'a [usize],
     /// The hidden states to be copied of all rows.
     pub taps: &'a [Tap],
+}
+
+/// Where a row is packed for a product.
+pub(super) struct Place<'a> {
+    pub linear: &'a Linear,
+    /// The first word of the rows that are packed with it.
+    pub from: usize,
+    /// Its number among these rows, and how many these are.
+    pub row: (usize, usize),
 }
 
 /// One thread's part in a pass.
@@ -147,21 +156,32 @@ impl Hand<'_, '_> {
             }
             self.pack(&space.mixed, &[], &layer.output, rows, |row| row)?;
             self.add(&layer.output, after_attention)?;
-            self.feed_forward(layer)?;
+            self.feed_forward(number - net.below, layer)?;
             self.tap(Tap::After(number + 1))?;
         }
         self.tap(Tap::Normed)?;
         if wanted.is_empty() { Ok(()) } else { self.head() }
     }
 
-    /// Computes the feed-forward block of a layer.
-    pub(super) fn feed_forward(&mut self, layer: &LayerWeights) -> Result<(), Away> {
-        let Pass { space, rows, .. } = self.pass;
+    /// Computes the feed-forward block of a layer, the `number`-th that the pass computes.
+    pub(super) fn feed_forward(&mut self, number: usize, layer: &LayerWeights) -> Result<(), Away> {
+        let Pass { net, space, rows, .. } = self.pass;
         let [.., before, after] = layer.norms.each_ref().map(Option::as_deref);
-        self.pack(&space.x, before.as_slice(), &layer.gate_up, rows, |row| row)?;
-        self.gate(&layer.gate_up, rows)?;
-        self.pack(&space.inner, &[], &layer.down, rows, |row| row)?;
-        self.add(&layer.down, after)
+        let BlockWeights { gate_up, down } = match (&layer.mlp, &net.config.experts) {
+            (MlpWeights::Dense(block), _) => block,
+            (MlpWeights::Sparse(sparse), Some(all)) => {
+                return self.sparse(number, (sparse, all), [before, after]);
+            }
+            (MlpWeights::Sparse(_), None) => unreachable!("only models with experts have them"),
+        };
+        self.pack(&space.x, before.as_slice(), gate_up, rows, |row| row)?;
+        if net.config.gated {
+            self.gate(gate_up, rows)?;
+        } else {
+            self.activate(gate_up, rows)?;
+        }
+        self.pack(&space.inner, &[], down, rows, |row| row)?;
+        self.add(down, after)
     }
 
     /// Copies the hidden states of all rows, if they are to be copied here.
@@ -214,26 +234,26 @@ impl Hand<'_, '_> {
         rows: usize,
         source: impl Fn(usize) -> usize,
     ) -> Result<(), Away> {
-        self.pack_from(linear, rows, |row| (from, norms, source(row)))
+        let to = |row| Place { linear, from: 0, row: (row, rows) };
+        self.pack_from(rows, to, |row| (from, norms, source(row)))
     }
 
-    /// The same for rows of several buffers: `source` says which one, with which norms, and which
-    /// row of it.
+    /// Packs `rows` rows of several buffers, each to a place: `source` says which buffer, with
+    /// which norms, and which row of it.
     pub(super) fn pack_from<'s>(
         &mut self,
-        linear: &Linear,
         rows: usize,
+        to: impl Fn(usize) -> Place<'s>,
         source: impl Fn(usize) -> (&'s Shared<f32>, &'s [&'s [f32]], usize),
     ) -> Result<(), Away> {
         let Pass { net, space, .. } = self.pass;
-        let matrix = &linear.matrix;
-        let width = matrix.inputs();
         let normed = &mut self.scratch.row;
         self.worker.share(rows, |row| {
-            let (from, norms, row_from) = source(row);
-            let at = row_from * width;
+            let Place { linear: Linear { matrix, .. }, from: first, row: place } = to(row);
+            let (from, norms, row) = source(row);
+            let at = row * matrix.inputs();
             // SAFETY: no thread writes to `from` in this step.
-            let x = unsafe { from.read(at..at + width) };
+            let x = unsafe { from.read(at..at + matrix.inputs()) };
             let values = if norms.is_empty() {
                 x
             } else {
@@ -241,7 +261,9 @@ impl Hand<'_, '_> {
                 normed.extend_from_slice(x);
                 let mut rest = &mut normed[..];
                 for weights in norms {
-                    let (x, after) = rest.split_at_mut(weights.len());
+                    // The only norm may be followed by its bias.
+                    let width = weights.len().min(rest.len());
+                    let (x, after) = rest.split_at_mut(width);
                     net.isa.run(Normed { x, weights, eps: net.config.norm_eps });
                     rest = after;
                 }
@@ -249,7 +271,7 @@ impl Hand<'_, '_> {
             };
             // SAFETY: each row is packed in one piece, and no thread reads packed rows
             // in this step.
-            unsafe { space.packed.put(matrix, (row, rows), values) };
+            unsafe { space.packed.put(first, matrix, place, values) };
         })
     }
 

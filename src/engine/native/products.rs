@@ -1,9 +1,9 @@
 //! Products of packed rows with weights, and what becomes of their sums.
 #![allow(unsafe_code)] // parts of shared buffers; each access states its reason
 
-use super::elementwise::{Gated, Normed};
+use super::elementwise::{Activated, Gated, Normed};
 use super::matrix::{Finish, multiply_together};
-use super::pass::{Hand, Pass, Weighted};
+use super::pass::{Hand, Network, Pass, Weighted};
 use super::weights::Linear;
 use crate::core::lanes::LANES;
 use crate::engine::pool::{Away, Shared};
@@ -20,19 +20,14 @@ impl Hand<'_, '_> {
     ) -> Result<(), Away> {
         let space = self.pass.space;
         // SAFETY: no thread packs rows in this step.
-        let packed = || unsafe { space.packed.view(rows) };
+        let packed = || unsafe { space.packed.view(0, rows) };
         let matrix = (memory, &linear.matrix);
         let sums = &mut self.scratch.sums;
         let Some(bias) = &linear.bias else {
             return multiply_together(self.worker, matrix, unit, packed, sums, finish);
         };
         multiply_together(self.worker, matrix, unit, packed, sums, &mut |first, sums| {
-            for (sums, bias) in sums.chunks_exact_mut(rows).zip(&bias[first..]) {
-                let sums = sums.as_flattened_mut().iter_mut();
-                for (sum, bias) in sums.zip(bias.iter().cycle()) {
-                    *sum += bias;
-                }
-            }
+            add_bias(bias, first, sums, rows);
             finish(first, sums);
         })
     }
@@ -92,21 +87,65 @@ impl Hand<'_, '_> {
     /// Multiplies by the gate and up projections and combines the two.
     pub(super) fn gate(&mut self, linear: &Linear, rows: usize) -> Result<(), Away> {
         let Pass { net, space, .. } = self.pass;
-        let (width, activation) = (net.config.intermediate, net.config.activation);
+        let width = net.config.intermediate;
         self.multiply(net.with(linear), rows, 2, &mut |first, sums| {
-            for (pair, sums) in sums.chunks_exact(2 * rows).enumerate() {
-                let (gates, ups) = sums.split_at(rows);
-                for (row, (gate, up)) in gates.iter().zip(ups).enumerate() {
-                    let lanes = net.isa.run(Gated { activation, gate, up });
-                    for_lanes(first / 2 + pair, &[lanes], 1, width, |_, at, lanes| {
-                        let at = row * width + at;
-                        // SAFETY: a tile's outputs belong to the thread that
-                        // claimed it.
-                        put(lanes, unsafe { space.inner.write(at..at + lanes.len()) });
-                    });
-                }
-            }
+            gate_tiles(net, first, sums, rows, width, |row, at, lanes| {
+                let at = row * width + at;
+                // SAFETY: a tile's outputs belong to the thread that claimed it.
+                put(lanes, unsafe { space.inner.write(at..at + lanes.len()) });
+            });
         })
+    }
+
+    /// Multiplies by the one product of a feed-forward block without a gate.
+    pub(super) fn activate(&mut self, linear: &Linear, rows: usize) -> Result<(), Away> {
+        let Pass { net, space, .. } = self.pass;
+        let (width, activation) = (net.config.intermediate, net.config.activation);
+        self.multiply(net.with(linear), rows, 1, &mut |first, sums| {
+            for x in &mut *sums {
+                *x = net.isa.run(Activated { activation, x });
+            }
+            for_lanes(first, sums, rows, width, |row, at, lanes| {
+                let at = row * width + at;
+                // SAFETY: a tile's outputs belong to the thread that claimed it.
+                put(lanes, unsafe { space.inner.write(at..at + lanes.len()) });
+            });
+        })
+    }
+}
+
+/// Combines the tiles of gate and up projection of a span, and calls `to` with row, first output
+/// and the outputs of every pair of tiles, without those beyond `width`.
+pub(super) fn gate_tiles(
+    net: Network<'_>,
+    first: usize,
+    sums: &[[f32; LANES]],
+    rows: usize,
+    width: usize,
+    mut to: impl FnMut(usize, usize, &[f32]),
+) {
+    let activation = net.config.activation;
+    for (pair, sums) in sums.chunks_exact(2 * rows).enumerate() {
+        let (gates, ups) = sums.split_at(rows);
+        for (row, (gate, up)) in gates.iter().zip(ups).enumerate() {
+            let lanes = net.isa.run(Gated { activation, gate, up });
+            for_lanes(first / 2 + pair, &[lanes], 1, width, |_, at, lanes| to(row, at, lanes));
+        }
+    }
+}
+
+/// Adds a bias to the sums of a span.
+pub(super) fn add_bias(
+    bias: &[[f32; LANES]],
+    first: usize,
+    sums: &mut [[f32; LANES]],
+    rows: usize,
+) {
+    for (sums, bias) in sums.chunks_exact_mut(rows).zip(&bias[first..]) {
+        let sums = sums.as_flattened_mut().iter_mut();
+        for (sum, bias) in sums.zip(bias.iter().cycle()) {
+            *sum += bias;
+        }
     }
 }
 
@@ -133,7 +172,7 @@ pub(super) fn for_lanes(
 /// Copies the lanes of a tile; whole tiles, as nearly all are, in one copy of fixed
 /// size.
 #[inline(always)]
-fn put(lanes: &[f32], to: &mut [f32]) {
+pub(super) fn put(lanes: &[f32], to: &mut [f32]) {
     match (<&[f32; LANES]>::try_from(lanes), <&mut [f32; LANES]>::try_from(&mut *to)) {
         (Ok(lanes), Ok(to)) => *to = *lanes,
         _ => to.copy_from_slice(lanes),

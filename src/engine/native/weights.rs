@@ -1,13 +1,12 @@
 //! The weights of a model, packed.
 
-use super::matrix::{Matrix, MatrixRows};
-use super::memory::{Builder, Memory};
-use super::segments::{Order, SegmentPlan, plan};
+use super::matrix::Matrix;
+use super::memory::Memory;
+use super::packer::{Wanted, pack};
 use crate::core::error::Error;
 use crate::core::lanes::{IsaKind, LANES};
 use crate::engine::Dtype;
-use crate::engine::blocks::{RawRows, TensorKind};
-use crate::engine::decoder::{Config, Described, LayerTensors, Product, Rotation, Tensors};
+use crate::engine::decoder::{Config, LayerTensors, Rotation, Tensors};
 
 /// All weights.
 #[derive(Debug)]
@@ -20,10 +19,14 @@ pub(super) struct ModelWeights {
     pub head: Linear,
     /// One output per token; absent in a tied model.
     embedding: Option<Matrix>,
+    /// One output per position, of models that learn them.
+    positions: Option<Matrix>,
     /// Multiplies an embedding.
     scale: f32,
     /// What the rotary embeddings rotate by.
     pub rotations: Vec<Rotation>,
+    /// The most words that a row takes that is packed for products at the same time.
+    pub words_per_row: usize,
 }
 
 /// Weights of a layer.
@@ -38,9 +41,30 @@ pub(super) struct LayerWeights {
     /// Query, key and value heads.
     pub qkv: Linear,
     pub output: Linear,
+    pub mlp: MlpWeights,
+}
+
+/// Weights of the feed-forward block of a layer.
+#[derive(Debug)]
+pub(super) enum MlpWeights {
+    Dense(BlockWeights),
+    Sparse(SparseWeights),
+}
+
+/// Weights of a feed-forward block that is not sparse, or of an expert.
+#[derive(Debug)]
+pub(super) struct BlockWeights {
     /// Alternating tiles of the gate and the up projection.
     pub gate_up: Linear,
     pub down: Linear,
+}
+
+/// Weights of a sparse feed-forward block.
+#[derive(Debug)]
+pub(super) struct SparseWeights {
+    pub router: Linear,
+    /// Of the same shape.
+    pub experts: Vec<BlockWeights>,
 }
 
 /// A product with weights, and what is added to it.
@@ -58,33 +82,36 @@ impl ModelWeights {
         (isa, dtype): (IsaKind, Dtype),
         tensors: &dyn Tensors,
     ) -> Result<Self, Error> {
-        let tensors: &dyn Tensors = &Checked { tensors, dtype };
-        let mut packer = Packer { isa, dtype, tensors, memory: Builder::new(0)? };
-        packer.memory = Builder::new(packer.bytes(config, vocab))?;
-        let norm = config.read_last_norm(tensors)?;
-        // The tables are packed first, while the memory for the layers is still
-        // untouched. The peak is then little more than the larger of two sizes: all
-        // packed weights, or the packed tables plus one table in f32.
         // Padding stays: the masks of some heads are tokens of it.
-        let embedding = packer.table(config.embedding(), usize::MAX)?;
+        let embedding = Wanted::table(config.embedding(), usize::MAX);
+        let head = (!config.tied).then(|| Wanted::table(config.head(), vocab));
+        let positions = config.positions().map(|table| Wanted::table(table, usize::MAX));
+        let tables = [embedding].into_iter().chain(head).chain(positions);
+        let wanted = tables.chain(Wanted::layers(config));
+        let (memory, linears) = pack((isa, dtype), tensors, &wanted.collect::<Vec<_>>())?;
+        let mut linears = linears.into_iter();
+        let first = next(&mut linears)?;
         let (head, embedding) = match config.tied {
-            true => (embedding, None),
-            false => (packer.table(config.head(), vocab)?, Some(embedding)),
+            true => (first, None),
+            false => (next(&mut linears)?, Some(first.matrix)),
         };
-        let head = Linear { matrix: head, bias: None };
-        let layers = (0..config.layers.len())
-            .map(|index| LayerWeights::load(LayerTensors { config, index, tensors }, &mut packer));
-        let layers = layers.collect::<Result<Vec<_>, _>>()?;
+        let positions = config.learned_positions.then(|| next(&mut linears)).transpose()?;
+        let positions = positions.map(|linear| linear.matrix);
+        let layers = LayerWeights::all(config, tensors, &mut linears)?;
+        let norm = config.read_last_norm(tensors)?;
         let (rotations, scale) = (config.rotations(), config.embedding_scale);
-        let memory = packer.memory.finish()?;
-        Ok(Self { memory, layers, norm, head, embedding, scale, rotations })
-    }
-
-    /// The most words that a row takes that is packed for a product.
-    pub(super) fn words_per_row(&self) -> usize {
-        let linears = self.layers.iter().flat_map(LayerWeights::linears);
-        let words = linears.chain([&self.head]).map(|linear| linear.matrix.words_per_row());
-        words.max().unwrap_or(0)
+        let words_per_row = words_per_row(config, &layers).max(head.matrix.words_per_row());
+        Ok(Self {
+            memory,
+            layers,
+            norm,
+            head,
+            embedding,
+            positions,
+            scale,
+            rotations,
+            words_per_row,
+        })
     }
 
     /// The embeddings of all tokens, without what multiplies them.
@@ -99,177 +126,106 @@ impl ModelWeights {
             *x *= self.scale;
         }
     }
+
+    /// Adds the embedding of a position to `row`, if positions have one.
+    pub(super) fn add_position(&self, position: usize, row: &mut [f32]) {
+        let Some(positions) = &self.positions else { return };
+        let mut own = vec![0.0; row.len()];
+        positions.unpack(&self.memory, position, &mut own);
+        for (x, own) in row.iter_mut().zip(own) {
+            *x += own;
+        }
+    }
+}
+
+/// The most words that a row takes in these layers that is packed for products at the same time.
+pub(super) fn words_per_row(config: &Config, layers: &[LayerWeights]) -> usize {
+    let words = |linear: &Linear| linear.matrix.words_per_row();
+    let of_layer = |layer: &LayerWeights| {
+        let mlp = match &layer.mlp {
+            MlpWeights::Dense(block) => block.linears().map(words).into_iter().max(),
+            // A row is packed once for each of its experts.
+            MlpWeights::Sparse(sparse) => {
+                let experts = config.experts_per_row() * sparse.words_per_row();
+                Some(experts.max(words(&sparse.router)))
+            }
+        };
+        words(&layer.qkv).max(words(&layer.output)).max(mlp.unwrap_or(0))
+    };
+    layers.iter().map(of_layer).max().unwrap_or(0)
 }
 
 impl LayerWeights {
-    /// All products.
-    pub(super) fn linears(&self) -> [&Linear; 4] {
-        [&self.qkv, &self.output, &self.gate_up, &self.down]
-    }
-
-    pub(super) fn load(tensors: LayerTensors<'_>, packer: &mut Packer<'_>) -> Result<Self, Error> {
-        let mut linear = |product| packer.linear(tensors, product);
-        Ok(Self {
-            qkv: linear(Product::Qkv)?,
-            output: linear(Product::Output)?,
-            gate_up: linear(Product::GateUp)?,
-            down: linear(Product::Down)?,
-            norms: tensors.norms()?,
-            head_norms: tensors.head_norms()?,
-            sinks: tensors.sinks()?,
-        })
-    }
-}
-
-/// Packs the matrices of a model.
-pub(super) struct Packer<'t> {
-    pub isa: IsaKind,
-    pub dtype: Dtype,
-    pub tensors: &'t dyn Tensors,
-    pub memory: Builder,
-}
-
-impl Packer<'_> {
-    /// Packs the first rows of a table.
-    pub(super) fn table(&mut self, table: Described, rows: usize) -> Result<Matrix, Error> {
-        self.matrix(vec![table], rows, Order::AsStored)
-    }
-
-    /// Packs at most `most` rows of tensors, one after the other.
-    fn matrix(
-        &mut self,
-        parts: Vec<Described>,
-        most: usize,
-        order: Order,
-    ) -> Result<Matrix, Error> {
-        let mut matrix = Matrix::new(self.isa, parts.first().map_or(0, |(_, shape)| shape[1]));
-        for segment in self.plan(parts, order) {
-            self.extend(&mut matrix, &segment, most, order)?;
-        }
-        Ok(matrix)
-    }
-
-    /// Packs the weights of a product; those of a segment are freed before the next ones are
-    /// read.
-    fn linear(&mut self, tensors: LayerTensors<'_>, product: Product) -> Result<Linear, Error> {
-        let order = order(product);
-        let matrix = self.matrix(tensors.parts(product), usize::MAX, order)?;
-        let bias = tensors.bias(product)?;
-        let bias = bias.map(|bias| in_tiles(&order.of(&rows_of(&bias, 1), &[0.0]).concat()));
-        Ok(Linear { matrix, bias })
-    }
-
-    /// Packs at most `most` rows of a segment.
-    fn extend(
-        &mut self,
-        matrix: &mut Matrix,
-        segment: &SegmentPlan,
-        most: usize,
-        order: Order,
-    ) -> Result<(), Error> {
-        let (storage, inputs) = (segment.storage, matrix.inputs());
-        if storage.is_blocks() {
-            let mut blocks = Vec::new();
-            for (name, shape) in &segment.tensors {
-                blocks.push((shape[0], self.tensors.raw(name, shape)?.blocks));
+    /// The products of a row that uses `experts` experts: the first ones stand for all.
+    pub(super) fn linears(&self, experts: usize) -> Vec<&Linear> {
+        let mut linears = vec![&self.qkv, &self.output];
+        match &self.mlp {
+            MlpWeights::Dense(block) => linears.extend(block.linears()),
+            MlpWeights::Sparse(sparse) => {
+                linears.push(&sparse.router);
+                let experts = sparse.experts.iter().take(experts);
+                linears.extend(experts.flat_map(BlockWeights::linears));
             }
-            let rows =
-                blocks.iter().flat_map(|(rows, blocks)| rows_of(blocks, blocks.len() / rows));
-            let rows = order.of(&rows.take(most).collect::<Vec<_>>(), &[]);
-            matrix.extend(&mut self.memory, storage, &MatrixRows::Blocks(&rows));
-            return Ok(());
         }
-        let mut numbers = Vec::new();
-        for (name, shape) in &segment.tensors {
-            numbers.push(self.tensors.get(name, shape)?);
-        }
-        let nothing = vec![0.0; inputs];
-        let rows = numbers.iter().flat_map(|numbers| rows_of(numbers, inputs));
-        let rows = order.of(&rows.take(most).collect::<Vec<_>>(), &nothing);
-        matrix.extend(&mut self.memory, storage, &MatrixRows::Numbers(&rows));
-        Ok(())
+        linears
     }
 
-    /// Bytes of all packed matrices.
-    fn bytes(&self, config: &Config, vocab: usize) -> usize {
-        let tables = [(config.embedding(), usize::MAX), (config.head(), vocab)].into_iter();
-        let tables = tables.take(if config.tied { 1 } else { 2 });
-        let tables = tables.map(|(table, rows)| self.bytes_of(vec![table], Order::AsStored, rows));
-        tables.sum::<usize>() + self.bytes_of_layers(config)
-    }
-
-    /// Bytes of at most `most` rows of tensors, one after the other.
-    pub(super) fn bytes_of(&self, tensors: Vec<Described>, order: Order, most: usize) -> usize {
-        let segments = self.plan(tensors, order).into_iter();
-        segments.map(|segment| segment.bytes(order, most)).sum()
-    }
-
-    /// Bytes of all packed matrices of the layers.
-    pub(super) fn bytes_of_layers(&self, config: &Config) -> usize {
-        let layers = (0..config.layers.len()).flat_map(|index| {
-            let layer = LayerTensors { config, index, tensors: self.tensors };
-            let product = move |product| (layer.parts(product), product);
-            Product::ALL.map(product)
+    /// All layers, of the matrices in the order of [`Wanted::layers`].
+    pub(super) fn all(
+        config: &Config,
+        tensors: &dyn Tensors,
+        linears: &mut impl Iterator<Item = Linear>,
+    ) -> Result<Vec<Self>, Error> {
+        let layers = (0..config.layers.len()).map(|index| {
+            let of = LayerTensors { config, index, tensors };
+            Ok(Self {
+                qkv: next(linears)?,
+                output: next(linears)?,
+                mlp: MlpWeights::of(config, index, linears)?,
+                norms: of.norms()?,
+                head_norms: of.head_norms()?,
+                sinks: of.sinks()?,
+            })
         });
-        let bytes = |(parts, product)| self.bytes_of(parts, order(product), usize::MAX);
-        layers.map(bytes).sum()
-    }
-
-    fn plan(&self, tensors: Vec<Described>, order: Order) -> Vec<SegmentPlan> {
-        plan(self.dtype, self.tensors, tensors, order)
+        layers.collect()
     }
 }
 
-/// The order of the rows of a product.
-fn order(product: Product) -> Order {
-    if product == Product::GateUp { Order::HalvesInTurns } else { Order::AsStored }
-}
-
-/// Tensors whose weights are finite as a type stores them.
-pub(super) struct Checked<'a> {
-    pub tensors: &'a dyn Tensors,
-    pub dtype: Dtype,
-}
-
-impl Tensors for Checked<'_> {
-    fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
-        let weights = self.tensors.get(name, shape)?;
-        // Only matrices are stored in another type.
-        let &[_, inputs] = shape else { return Ok(weights) };
-        // Magnitudes are ordered like their bits, and the comparison of these is
-        // vectorised.
-        let largest = weights.iter().fold(0, |most: u32, x| most.max(x.abs().to_bits()));
-        let largest = f32::from_bits(largest);
-        if self.dtype.stored(inputs).holds(largest) {
-            return Ok(weights);
-        }
-        let dtype = self.dtype.name();
-        Err(Error::setting(format!(
-            "tensor {name} has a weight of magnitude {largest:e}, which {dtype} cannot hold: \
-             choose another dtype"
-        )))
-    }
-
-    fn kind(&self, name: &str) -> TensorKind {
-        self.tensors.kind(name)
-    }
-
-    fn raw(&self, name: &str, shape: &[usize]) -> Result<RawRows, Error> {
-        self.tensors.raw(name, shape)
-    }
-
-    fn sha256(&self) -> Result<String, Error> {
-        self.tensors.sha256()
+impl MlpWeights {
+    fn of(
+        config: &Config,
+        layer: usize,
+        linears: &mut impl Iterator<Item = Linear>,
+    ) -> Result<Self, Error> {
+        let Some(all) = config.experts.filter(|_| config.layers[layer].sparse) else {
+            return BlockWeights::of(linears).map(Self::Dense);
+        };
+        let router = next(linears)?;
+        let experts =
+            (0..all.count).map(|_| BlockWeights::of(linears)).collect::<Result<_, _>>()?;
+        Ok(Self::Sparse(SparseWeights { router, experts }))
     }
 }
 
-/// The rows of a matrix.
-fn rows_of<T>(matrix: &[T], width: usize) -> Vec<&[T]> {
-    matrix.chunks_exact(width).collect()
+impl BlockWeights {
+    fn of(linears: &mut impl Iterator<Item = Linear>) -> Result<Self, Error> {
+        Ok(Self { gate_up: next(linears)?, down: next(linears)? })
+    }
+
+    fn linears(&self) -> [&Linear; 2] {
+        [&self.gate_up, &self.down]
+    }
 }
 
-/// Numbers in tiles, padded with zeros.
-pub(super) fn in_tiles(numbers: &[f32]) -> Vec<[f32; LANES]> {
-    let tile = |part: &[f32]| std::array::from_fn(|i| part.get(i).copied().unwrap_or(0.0));
-    numbers.chunks(LANES).map(tile).collect()
+impl SparseWeights {
+    /// The most words that a row takes that is packed for an expert.
+    pub(super) fn words_per_row(&self) -> usize {
+        let linears = self.experts.iter().flat_map(BlockWeights::linears);
+        linears.map(|linear| linear.matrix.words_per_row()).max().unwrap_or(0)
+    }
+}
+
+/// The next of the matrices that were packed.
+pub(super) fn next(linears: &mut impl Iterator<Item = Linear>) -> Result<Linear, Error> {
+    linears.next().ok_or_else(|| Error::engine("a matrix was not packed"))
 }

@@ -1,11 +1,12 @@
 //! The working memory of passes, kept from one pass to the next.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use super::angles::RowAngles;
 use super::attention::Scratch;
 use super::matrix::PackedRows;
-use crate::engine::decoder::{Config, Rotation};
+use super::sparse::Assignment;
+use crate::engine::decoder::{Choice, Config, Rotation};
 use crate::engine::pool::Shared;
 
 /// Buffers that the threads of a pass share, with room for the largest number of rows
@@ -24,8 +25,14 @@ pub(super) struct Workspace {
     /// Activations within the feed-forward block.
     pub inner: Shared<f32>,
     /// What attention or a feed-forward block adds to the hidden states, if a norm comes
-    /// between.
+    /// between; and what experts compute.
     pub branch: Shared<f32>,
+    /// Logits of the experts.
+    pub router: Shared<f32>,
+    /// The experts of all rows.
+    pub choices: Shared<Choice>,
+    /// Which rows the experts of each layer compute.
+    pub assignments: Vec<OnceLock<Assignment>>,
     /// Logits of the wanted rows.
     pub logits: Shared<f32>,
     /// Of a head: features of the rows, their states, and embeddings next to states.
@@ -54,6 +61,9 @@ impl Workspace {
         (rows, taps): (usize, usize),
         logits: usize,
     ) {
+        self.assignments.clear();
+        let sparse = config.experts.map_or(0, |_| config.layers.len());
+        self.assignments.resize_with(sparse, OnceLock::new);
         if logits > self.logits.len() {
             self.logits = Shared::new(logits, 0.0);
         }
@@ -67,10 +77,14 @@ impl Workspace {
         self.packed = PackedRows::new(rows * words);
         self.qkv = Shared::new(rows * config.qkv_width(), 0.0);
         self.mixed = Shared::new(rows * config.query_width(), 0.0);
-        self.inner = Shared::new(rows * config.intermediate, 0.0);
-        if config.norms_branches() {
-            self.branch = Shared::new(rows * config.hidden, 0.0);
+        let used = config.experts_per_row();
+        let experts = config.experts.map_or([0; 2], |all| [all.count, all.intermediate]);
+        self.inner = Shared::new(rows * config.intermediate.max(used * experts[1]), 0.0);
+        if config.norms_branches() || used > 0 {
+            self.branch = Shared::new(rows * used.max(1) * config.hidden, 0.0);
         }
+        self.router = Shared::new(rows * experts[0], 0.0);
+        self.choices = Shared::new(rows * used, Choice::default());
         self.rows = rows;
     }
 
@@ -83,6 +97,11 @@ impl Workspace {
             self.states = Shared::new(rows * config.hidden, 0.0);
             self.wide = Shared::new(2 * rows * config.hidden, 0.0);
         }
+    }
+
+    /// The distinct experts that the last pass needed, summed over the layers.
+    pub(super) fn distinct_experts(&self) -> usize {
+        self.assignments.iter().filter_map(OnceLock::get).map(Assignment::distinct).sum()
     }
 
     /// Computes how far rows with these positions are rotated.

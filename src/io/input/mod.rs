@@ -32,7 +32,7 @@ const MOST_MIB: u64 = 256;
 /// 256 MiB, or is not UTF-8 text.
 pub fn read_text(file: &Path) -> Result<String, Error> {
     // Opening a pipe would block until another process opens it for writing.
-    let opened = OpenedFile::open(file).and_then(|opened| read_whole(opened.from(0)?));
+    let opened = OpenedFile::open(file).and_then(|opened| read_whole(opened.from(0)));
     as_text(opened.map_err(|error| Error::file(file, error))?, file)
 }
 

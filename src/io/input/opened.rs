@@ -1,7 +1,7 @@
 //! An open file, on disk or embedded in the program.
 
 use std::fs::{File, FileType};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -47,20 +47,32 @@ impl OpenedFile {
         })
     }
 
-    /// The bytes from offset `at` on. All readers of a file on disk share its position, so only the
-    /// newest one may be used.
-    pub(crate) fn from(&self, at: u64) -> io::Result<Box<dyn Read + '_>> {
+    /// The bytes from offset `at` on. Readers do not disturb each other.
+    pub(crate) fn from(&self, at: u64) -> Box<dyn Read + '_> {
         match self {
-            Self::Disk(file) => {
-                let mut file = file;
-                file.seek(SeekFrom::Start(at))?;
-                Ok(Box::new(file))
-            }
+            Self::Disk(file) => Box::new(ReadAt { file, at }),
             Self::Shipped(bytes) => {
                 let at = usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
-                Ok(Box::new(&bytes[at..]))
+                Box::new(&bytes[at..])
             }
         }
+    }
+}
+
+/// A place in a file from which bytes are read.
+struct ReadAt<'f> {
+    file: &'f File,
+    at: u64,
+}
+
+impl Read for ReadAt<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        #[cfg(unix)]
+        let count = std::os::unix::fs::FileExt::read_at(self.file, buffer, self.at)?;
+        #[cfg(windows)]
+        let count = std::os::windows::fs::FileExt::seek_read(self.file, buffer, self.at)?;
+        self.at += count as u64;
+        Ok(count)
     }
 }
 

@@ -50,6 +50,8 @@ pub const DRAFTED: usize = 4;
 pub struct Measured {
     /// T(m) for m = 1 to [`MOST_ROWS`].
     pub passes: Vec<Timing>,
+    /// The distinct experts that each of them needs, summed over the sparse layers.
+    pub experts: Vec<usize>,
     /// A pass of one row of the draft model, or of its block, if there is one: the mean over
     /// [`DRAFTED`] consecutive passes.
     pub draft: Option<Timing>,
@@ -126,7 +128,7 @@ pub fn measure(
     clock: &dyn Clock,
 ) -> Result<Measured, Error> {
     let (isa, pool, stopwatch) = (IsaKind::active(), Pool::shared(), Stopwatch::new(clock));
-    let PassTimes { passes, draft: draft_timing, reading } =
+    let PassTimes { passes, experts, draft: draft_timing, reading } =
         time_passes(target, draft, (context, MOST_ROWS), budget, clock)?;
     let mut operations = 0.0;
     let prefill_tokens = PREFILL.min(target.info().context_length);
@@ -150,6 +152,7 @@ pub fn measure(
     let outside = outside.collect::<Result<_, _>>()?;
     Ok(Measured {
         passes,
+        experts,
         draft: draft_timing,
         at_once: draft.is_some_and(|draft| draft.info().at_once),
         reading,
@@ -166,6 +169,8 @@ pub fn measure(
 pub struct PassTimes {
     /// T(m) for m from 1.
     pub passes: Vec<Timing>,
+    /// [`Measured::experts`].
+    pub experts: Vec<usize>,
     /// [`Measured::draft`].
     pub draft: Option<Timing>,
     /// [`Measured::reading`].
@@ -193,6 +198,7 @@ pub fn time_passes(
     let read = on_this_processor(target).then(|| ReadBenchmark::new(bytes)).transpose()?;
     let mut tasks: Vec<Task<'_>> = Vec::new();
     let sequences = BenchSequences::new(target, place)?;
+    let experts = (1..=rows).map(|rows| sequences.experts(rows)).collect::<Result<_, _>>()?;
     tasks.extend((1..=rows).map(|rows| sequences.pass(rows)));
     if let Some(draft) = draft {
         tasks.push(drafting(draft, place)?);
@@ -207,7 +213,7 @@ pub fn time_passes(
     drop(tasks);
     let mut rest = passes.split_off(rows).into_iter();
     let draft = draft.and_then(|_| rest.next()).map(|t| t.per(DRAFTED as f64));
-    Ok(PassTimes { passes, draft, reading: rest.next().unwrap_or_default() })
+    Ok(PassTimes { passes, experts, draft, reading: rest.next().unwrap_or_default() })
 }
 
 /// Whether this processor's limits are those of the model.

@@ -23,28 +23,36 @@ pub struct PassRow {
     pub bandwidth_share: Option<f64>,
     pub kept: usize,
     pub dropped: usize,
+    pub experts: Option<f64>,
 }
 
 impl PassRow {
     /// One CSV row for each number of rows of a pass.
     pub fn of(model: &dyn LanguageModel, measured: &Measured) -> Vec<Self> {
         let info = model.info();
-        let bytes = info.bytes_per_token as f64;
-        let row = |(m, timing): (usize, &Timing)| Self {
-            shape: info.name.trim_start_matches("shape ").to_owned(),
-            dtype: info.dtype.to_owned(),
-            device: info.device.clone(),
-            threads: model.threads(m),
-            isa: IsaKind::active().name().to_owned(),
-            m,
-            median_us: timing.median(),
-            min_us: timing.min(),
-            spread: timing.spread(),
-            gb_per_s: timing.median().map(|us| bytes / us / 1e3),
-            bandwidth_share: measured.reading.median().zip(timing.median()).map(|(r, us)| r / us),
-            kept: timing.kept(),
-            dropped: timing.dropped(),
+        let row = |(m, (timing, &experts)): (usize, (&Timing, &usize))| {
+            let bytes = info.bytes_with(experts as f64);
+            // Reading was timed for the bytes of one row.
+            let more = bytes / info.bytes_per_token.max(1) as f64;
+            let read = measured.reading.median().zip(timing.median());
+            Self {
+                shape: info.name.trim_start_matches("shape ").to_owned(),
+                dtype: info.dtype.to_owned(),
+                device: info.device.clone(),
+                threads: model.threads(m),
+                isa: IsaKind::active().name().to_owned(),
+                m,
+                median_us: timing.median(),
+                min_us: timing.min(),
+                spread: timing.spread(),
+                gb_per_s: timing.median().map(|us| bytes / us / 1e3),
+                bandwidth_share: read.map(|(read, us)| more * read / us),
+                kept: timing.kept(),
+                dropped: timing.dropped(),
+                experts: info.experts.map(|own| experts as f64 / own.layers as f64),
+            }
         };
-        (1..).zip(&measured.passes).map(row).collect()
+        let passes = measured.passes.iter().zip(&measured.experts);
+        (1..).zip(passes).map(row).collect()
     }
 }

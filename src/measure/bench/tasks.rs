@@ -8,7 +8,9 @@ use super::sample::Task;
 use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::tree::Draft;
-use crate::model::{LanguageModel, ModelInputs, Session, Tap, Want, Work, evaluate_one};
+use crate::model::{
+    Evaluation, LanguageModel, ModelInputs, Session, Tap, Want, Work, evaluate_one,
+};
 
 /// Where a pass is timed.
 #[derive(Debug, Clone, Copy)]
@@ -91,10 +93,20 @@ impl<'a> BenchSequences<'a> {
     /// A task that runs a pass of `rows` rows of each sequence. The first of them is the last of
     /// its context tokens.
     pub(crate) fn pass(&self, rows: usize) -> Task<'a> {
+        let mut pass = self.evaluations(rows);
+        Box::new(move || pass().map(drop))
+    }
+
+    /// The distinct experts that such a pass needs, summed over the layers.
+    pub(super) fn experts(&self, rows: usize) -> Result<usize, Error> {
+        Ok(self.evaluations(rows)()?.first().map_or(0, |found| found.experts))
+    }
+
+    fn evaluations(&self, rows: usize) -> impl FnMut() -> Result<Vec<Evaluation>, Error> + use<'a> {
         let Self { model, text, sessions } = self.clone();
         let mut draft = Draft::empty(model.info().vocab);
         (1..rows).fold(None, |parent, i| Some(draft.certain(parent, text[i % text.len()])));
-        Box::new(move || {
+        move || {
             let (text, draft) = (&text[..], &draft);
             let mut sessions = sessions.borrow_mut();
             let work = sessions.iter_mut().map(|session| {
@@ -103,8 +115,8 @@ impl<'a> BenchSequences<'a> {
                 supply(model, session, (text.len() - 1, 1));
                 Ok(Work { session, context: text, draft, want: Want::All })
             });
-            model.evaluate(&mut work.collect::<Result<Vec<_>, Error>>()?).map(drop)
-        })
+            model.evaluate(&mut work.collect::<Result<Vec<_>, Error>>()?)
+        }
     }
 }
 

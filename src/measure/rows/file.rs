@@ -77,7 +77,7 @@ macro_rules! placed {
 }
 
 rows! {
-    RoundRow: "rounds.csv", true, "rounds", ROUND, later &["accepted_raw"];
+    RoundRow: "rounds.csv", true, "rounds", ROUND, later &["accepted_raw", "experts"];
     PositionRow: "positions.csv", false, "positions", POSITION;
     TextRow: "generations.jsonl", false, "texts", TEXT, later &["thinking"];
     TraceRow: "traces.jsonl", false, "traces", TRACE;

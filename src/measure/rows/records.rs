@@ -48,6 +48,8 @@ pub struct RoundRow {
     pub other_us: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_raw: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experts: Option<usize>,
 }
 
 impl RoundRow {

@@ -171,6 +171,7 @@ typed! { ROUND, RoundRow:
     verify_us Time,
     other_us Time,
     accepted_raw Whole,
+    experts Whole,
 }
 
 typed! { POSITION, PositionRow:
@@ -246,7 +247,7 @@ mod tests {
         assert_eq!(names(TEXT), columns::<TextRow>());
         let optional = ROUND.iter().filter(|column| column.is_optional());
         let optional = optional.map(|column| column.name).collect::<Vec<_>>();
-        assert_eq!(optional, ["ceiling_sum", "tv_sum", "accepted_raw"]);
+        assert_eq!(optional, ["ceiling_sum", "tv_sum", "accepted_raw", "experts"]);
     }
 
     #[test]

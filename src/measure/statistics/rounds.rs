@@ -65,7 +65,9 @@ impl Rounds {
             other: row.other_us,
         };
         self.times += times;
-        add_rows(&mut self.by_rows, RowSums::of(row.proposed + 1, row.context_tokens, times));
+        let sums = RowSums::of(row.proposed + 1, row.context_tokens, times);
+        let experts = row.experts.unwrap_or(0) as f64;
+        add_rows(&mut self.by_rows, RowSums { experts, ..sums });
         self.residual_fallbacks += row.residual_fallbacks;
         true
     }

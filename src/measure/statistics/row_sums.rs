@@ -15,6 +15,8 @@ pub struct RowSums {
     pub context: f64,
     /// Σ context².
     pub context_squared: f64,
+    /// Σ of the distinct experts of the passes.
+    pub experts: f64,
     /// Σ of the times.
     pub times: TimeSums,
     /// Σ context · times.
@@ -22,7 +24,7 @@ pub struct RowSums {
 }
 
 impl RowSums {
-    /// The sums of a single round.
+    /// The sums of a single round without experts.
     pub fn of(rows: usize, context_tokens: usize, times: TimeSums) -> Self {
         let context = context_tokens as f64;
         Self {
@@ -30,6 +32,7 @@ impl RowSums {
             rounds: 1.0,
             context,
             context_squared: context * context,
+            experts: 0.0,
             times,
             context_times: times.times(context),
         }
@@ -49,6 +52,7 @@ impl AddAssign for RowSums {
         self.rounds += other.rounds;
         self.context += other.context;
         self.context_squared += other.context_squared;
+        self.experts += other.experts;
         self.times += other.times;
         self.context_times += other.context_times;
     }

@@ -247,14 +247,14 @@ impl<'a> Generation<'a> {
         let drafted = Row::all(draft).map(|row| row.drafted(draft)).collect::<Vec<_>>();
         let history =
             |drafted| History { prompt_len: self.prompt_len, context: &self.tokens, drafted };
-        let logits = evaluation.rows;
+        let Evaluation { rows: logits, experts, .. } = evaluation;
         let positions = logits.iter().zip(&drafted).map(|(row, d)| (row, history(d)));
         let targets = self
             .method
             .sampler
             .distributions(&positions.collect::<Vec<_>>())
             .map_err(Error::distribution(NO_DISTRIBUTION))?;
-        Ok(Evaluated { logits, targets })
+        Ok(Evaluated { logits, targets, experts })
     }
 
     /// Lets the verifier decide.

@@ -23,6 +23,8 @@ pub struct Evaluated {
     pub logits: Vec<Logits>,
     /// Its processed distributions, in the same rows.
     pub targets: Vec<Dist>,
+    /// See [`RoundEvent::experts`].
+    pub experts: usize,
 }
 
 /// A committed round.
@@ -61,6 +63,7 @@ impl Outcome {
             emitted,
             truncated: self.truncated,
             draft_forwards: proposal.forwards,
+            experts: evaluated.experts,
             times: self.times,
             batch: self.batch,
         }

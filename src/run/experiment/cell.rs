@@ -11,7 +11,7 @@ use super::choice::Choice;
 use super::point::SweepPoint;
 use super::training::Training;
 use crate::core::distribution::Token;
-use crate::model::{CacheDtype, Vocabulary, hex};
+use crate::model::{CacheDtype, ExpertBytes, Vocabulary, hex};
 
 /// A point of the sweep, as the plan lists it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -80,6 +80,9 @@ pub struct PlannedModel {
     /// Whether one pass drafts all tokens.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_once: bool,
+    /// The experts of its sparse layers, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experts: Option<ExpertBytes>,
     /// What a drafter was trained on, if its folder says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub training: Option<Training>,

@@ -169,7 +169,7 @@ pub(super) const KEYS: &[Key] = &[
         "which code computes the logits",
     ),
     key("device", KeyKind::Text, Some("cpu"), "where the models run: `cpu`, `cuda:N` or `metal`"),
-    key("dtype", DTYPE, Some("f32"), "type of the weights in memory").or(&["torch_dtype"]),
+    key("dtype", DTYPE, Some("that of the files"), "type of the weights in memory").or(&["torch_dtype"]),
     key("draft_dtype", DTYPE, Some("`dtype`"), "the same for the draft model alone"),
     key(
         "kv_cache",

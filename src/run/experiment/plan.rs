@@ -253,6 +253,7 @@ fn planned(name: &str, info: &ModelInfo) -> PlannedModel {
         vocabulary: Vocabulary::Same,
         eos: Some(info.eos.clone()),
         at_once: info.at_once,
+        experts: info.experts,
         training: None,
     }
 }

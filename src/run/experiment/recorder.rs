@@ -123,6 +123,7 @@ impl Observer for Recorder<'_> {
             verify_us: micros(times.verify),
             other_us: micros(times.other),
             accepted_raw: Some(event.accepted_raw),
+            experts: Some(event.experts),
         });
         if self.trace {
             let rows = self.positions_of(event);

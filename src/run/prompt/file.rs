@@ -87,7 +87,7 @@ pub fn read_by(file: &Path, template: Option<&PromptTemplate>) -> Result<Vec<Que
 /// The bytes of a file, unpacked if it is compressed.
 fn unpacked(file: &Path) -> std::io::Result<Vec<u8>> {
     let opened = OpenedFile::open(file)?;
-    let bytes = read_whole(opened.from(0)?)?;
+    let bytes = read_whole(opened.from(0))?;
     let unpacking: Box<dyn Read + '_> = match &*bytes {
         packed if packed.starts_with(&GZIP) => Box::new(MultiGzDecoder::new(packed)),
         packed if packed.starts_with(&ZSTANDARD) => Box::new(zstd::Decoder::new(packed)?),

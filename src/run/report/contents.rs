@@ -9,8 +9,8 @@ use super::run::Run;
 use super::tables::{columns, number, verdict_cell, with_interval};
 use super::warnings::warnings;
 use super::{
-    batches, beams, contrasts, controls, divergence, held_out, machines, other_tools, outliers,
-    places, policies, sessions, speedup_ceiling, thinking, trace, worth,
+    batches, beams, contrasts, controls, divergence, experts, held_out, machines, other_tools,
+    outliers, places, policies, sessions, speedup_ceiling, thinking, trace, worth,
 };
 use crate::io::shown::count;
 use crate::measure::rows::SummaryRow;
@@ -36,6 +36,7 @@ const FIRST: &[Section] = &[best_lengths, contrasts::section, checks, machines::
 const OTHERS: &[Section] = &[
     cells,
     batches::section,
+    experts::section,
     beams::section,
     speedup_ceiling::section,
     held_out::section,

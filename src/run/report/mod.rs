@@ -17,6 +17,7 @@ mod controls;
 mod digests;
 mod divergence;
 mod document;
+mod experts;
 mod figures;
 mod held_out;
 mod intact;

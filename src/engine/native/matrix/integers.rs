@@ -7,7 +7,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::core::lanes::BLOCK;
 use crate::core::lanes::integers::{FOUR, GROUPS, GroupBytes, IntegerProducts, IntegerWeights};
-use crate::engine::blocks::STEPS;
+use crate::engine::blocks::{NUMBERS, STEPS};
 
 /// Groups whose weights are in the low, and in the high, halves of bytes.
 const HALF: usize = GROUPS / 2;
@@ -70,6 +70,43 @@ impl IntegerWeights for Nibbles {
     fn group<P: IntegerProducts>(&self, isa: P, part: usize, group: usize) -> P::B {
         let bytes = isa.bytes(&self.0[group % HALF], part);
         isa.field(bytes, if group < HALF { 0 } else { 4 }, 15)
+    }
+}
+
+/// Three bits: two of each group in one of the pairs of bits of a byte, and bit g of a byte is the
+/// third of group g.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Threes {
+    low: [GroupBytes; 2],
+    high: GroupBytes,
+}
+
+impl LaneWeights for Threes {
+    fn put(&mut self, lane: usize, integers: &[u8; BLOCK]) {
+        for (group, word) in words(integers).into_iter().enumerate() {
+            let pairs = (word & (3 * ONES)) << (2 * (group % HALF));
+            add(&mut self.low[group / HALF], lane, pairs);
+            add(&mut self.high, lane, (word >> 2 & ONES) << group);
+        }
+    }
+
+    fn get(&self, lane: usize, input: usize) -> u8 {
+        let (group, at) = place(lane, input);
+        let pair = self.low[group / HALF][at] >> (2 * (group % HALF)) & 3;
+        pair | (self.high[at] >> group & 1) << 2
+    }
+}
+
+impl IntegerWeights for Threes {
+    const MOST: i32 = 7;
+
+    #[inline(always)]
+    fn group<P: IntegerProducts>(&self, isa: P, part: usize, group: usize) -> P::B {
+        let pairs = isa.bytes(&self.low[group / HALF], part);
+        let low = isa.field(pairs, 2 * (group % HALF) as i32, 3);
+        let bits = isa.bytes(&self.high, part);
+        isa.join(low, isa.field(bits, group as i32 - 2, 4))
     }
 }
 
@@ -170,35 +207,46 @@ impl IntegerWeights for Eights {
     }
 }
 
-/// Four bits that choose one of the steps of IQ4_NL.
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-#[repr(C)]
-pub(super) struct StepChoices(Nibbles);
+/// Declares four bits that choose one of sixteen numbers.
+macro_rules! choices {
+    ($name:ident, $numbers:ident, $doc:literal) => {
+        #[doc = $doc]
+        #[derive(Debug, Clone, Copy, Pod, Zeroable)]
+        #[repr(C)]
+        pub(super) struct $name(Nibbles);
 
-impl LaneWeights for StepChoices {
-    fn put(&mut self, lane: usize, integers: &[u8; BLOCK]) {
-        self.0.put(lane, integers);
-    }
+        impl LaneWeights for $name {
+            fn put(&mut self, lane: usize, integers: &[u8; BLOCK]) {
+                self.0.put(lane, integers);
+            }
 
-    fn get(&self, lane: usize, input: usize) -> u8 {
-        self.0.get(lane, input)
-    }
+            fn get(&self, lane: usize, input: usize) -> u8 {
+                self.0.get(lane, input)
+            }
+        }
+
+        impl IntegerWeights for $name {
+            const MOST: i32 = 255;
+
+            #[inline(always)]
+            fn group<P: IntegerProducts>(&self, isa: P, part: usize, group: usize) -> P::B {
+                const TABLE: [u8; 16] = flipped($numbers);
+                isa.look_up(&TABLE, self.0.group(isa, part, group))
+            }
+        }
+    };
 }
 
-impl IntegerWeights for StepChoices {
-    const MOST: i32 = 255;
+choices!(StepChoices, STEPS, "Four bits that choose one of the steps of IQ4_NL.");
+choices!(NumberChoices, NUMBERS, "Four bits that choose one of the numbers of MXFP4.");
 
-    #[inline(always)]
-    fn group<P: IntegerProducts>(&self, isa: P, part: usize, group: usize) -> P::B {
-        const TABLE: [u8; 16] = {
-            let mut table = [0; 16];
-            let mut i = 0;
-            while i < 16 {
-                table[i] = STEPS[i].cast_unsigned() ^ SIGN;
-                i += 1;
-            }
-            table
-        };
-        isa.look_up(&TABLE, self.0.group(isa, part, group))
+/// Numbers with a sign as their sums with 128.
+const fn flipped(numbers: [i8; 16]) -> [u8; 16] {
+    let mut table = [0; 16];
+    let mut i = 0;
+    while i < 16 {
+        table[i] = numbers[i].cast_unsigned() ^ SIGN;
+        i += 1;
     }
+    table
 }

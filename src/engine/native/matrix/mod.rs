@@ -19,7 +19,9 @@ mod storage;
 
 pub(super) use packed::Matrix;
 pub(super) use packing::MatrixRows;
-pub(super) use product::{CacheTiles, Finish, Sums, TileLines, multiply_together};
+pub(super) use product::{
+    CacheTiles, Claims, Finish, Sums, TileLines, multiply, multiply_together,
+};
 pub(super) use rows::{PackedRows, Rows, in_groups};
 pub(super) use storage::WeightStorage;
 

@@ -1,20 +1,18 @@
 //! Packs weights.
 
-use std::iter::from_fn;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-
 use super::dense::{Bf16, F16, F32};
-use super::large_blocks::{LargeUpward, Q6K, TileOf4K, TileOf5K};
+use super::large_blocks::{
+    LargeAround, LargeUpward, TileOf3K, TileOf4K, TileOf5K, TileOf6K, TileOfIq4Xs,
+};
 use super::packed::{Matrix, Segment};
 use super::q8::Q8;
 use super::small_blocks::{
-    Small, TileOf4_0, TileOf4_1, TileOf5_0, TileOf5_1, TileOf8_0, TileOfIq4Nl,
+    Small, TileOf4_0, TileOf4_1, TileOf5_0, TileOf5_1, TileOf8_0, TileOfIq4Nl, TileOfMxfp4,
 };
 use super::storage::WeightStorage;
 use super::{BlockFormat, NumberFormat};
 use crate::core::lanes::{IsaKind, LANES};
-use crate::engine::native::memory::{Builder, Part};
+use crate::engine::native::memory::{Part, Piece};
 
 /// The weights of some outputs, one row of inputs each.
 pub(in super::super) enum MatrixRows<'a> {
@@ -42,7 +40,7 @@ impl Matrix {
     /// Packs further outputs; those before them must be whole tiles.
     pub(in super::super) fn extend(
         &mut self,
-        memory: &mut Builder,
+        memory: &mut Piece<'_>,
         storage: WeightStorage,
         rows: &MatrixRows<'_>,
     ) {
@@ -62,13 +60,13 @@ impl Matrix {
 }
 
 /// Where and how weights are packed.
-struct TilePacking<'m> {
-    memory: &'m mut Builder,
+struct TilePacking<'m, 'p> {
+    memory: &'m mut Piece<'p>,
     isa: IsaKind,
     inputs: usize,
 }
 
-impl TilePacking<'_> {
+impl TilePacking<'_, '_> {
     fn numbers<S: NumberFormat>(self, rows: &[&[f32]]) -> Part {
         let Self { memory, isa, inputs } = self;
         let steps = inputs.div_ceil(S::INPUTS);
@@ -95,7 +93,10 @@ impl TilePacking<'_> {
             WeightStorage::Iq4Nl => self.blocks::<Small<TileOfIq4Nl>>(rows),
             WeightStorage::Q4K => self.blocks::<LargeUpward<TileOf4K>>(rows),
             WeightStorage::Q5K => self.blocks::<LargeUpward<TileOf5K>>(rows),
-            WeightStorage::Q6K => self.blocks::<Q6K>(rows),
+            WeightStorage::Q6K => self.blocks::<LargeAround<TileOf6K>>(rows),
+            WeightStorage::Q3K => self.blocks::<LargeAround<TileOf3K>>(rows),
+            WeightStorage::Iq4Xs => self.blocks::<LargeAround<TileOfIq4Xs>>(rows),
+            WeightStorage::Mxfp4 => self.blocks::<Small<TileOfMxfp4>>(rows),
             _ => self.blocks::<Small<TileOf8_0>>(rows),
         }
     }
@@ -117,28 +118,9 @@ impl TilePacking<'_> {
     }
 }
 
-/// Bytes from which on it pays to start threads.
-const MANY: usize = 1 << 20;
-
-/// Calls a function for each tile of `steps` steps, on all cores if there is enough to do.
-fn each_tile<T: Send>(to: &mut [T], steps: usize, fill: impl Fn(usize, &mut [T]) + Sync) {
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let threads = if size_of_val(to) < MANY { 1 } else { cores };
-    let (steps, tiles) = (steps.max(1), to.len() / steps.max(1));
-    let share = tiles.div_ceil(threads).max(1);
-    let work = |(number, part): (usize, &mut [T])| {
-        for (tile, to) in part.chunks_exact_mut(steps).enumerate() {
-            fill(number * share + tile, to);
-        }
-    };
-    let parts = Mutex::new(to.chunks_mut(share * steps).enumerate());
-    let next = || parts.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let all = || from_fn(next).for_each(work);
-    thread::scope(|scope| {
-        for _ in 1..threads {
-            // Without further threads this one does all of it.
-            let _ = thread::Builder::new().spawn_scoped(scope, all);
-        }
-        all();
-    });
+/// Calls a function for each tile of `steps` steps.
+fn each_tile<T>(to: &mut [T], steps: usize, fill: impl Fn(usize, &mut [T])) {
+    for (tile, to) in to.chunks_exact_mut(steps.max(1)).enumerate() {
+        fill(tile, to);
+    }
 }

@@ -45,7 +45,7 @@ pub(in super::super) type Sums = Vec<[f32; LANES]>;
 pub(in super::super) type Finish<'a> = dyn FnMut(usize, &mut [[f32; LANES]]) + 'a;
 
 /// Multiplies `rows` by some tiles of `matrix`, span by span.
-fn multiply(
+pub(in super::super) fn multiply(
     (memory, matrix): (&Memory, &Matrix),
     tiles: Range<usize>,
     rows: Rows<'_>,
@@ -92,6 +92,40 @@ const CLAIM: usize = 1 << 20;
 /// The minimum number of claims per thread, if a matrix has enough tiles.
 const CLAIMS: usize = 4;
 
+/// How the tiles of matrices of one shape are shared among the threads of a job.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Claims {
+    tiles: usize,
+    /// Tiles that a thread claims at once.
+    size: usize,
+}
+
+impl Claims {
+    /// For some matrices of the shape of `matrix`; threads claim multiples of `unit` tiles of one.
+    pub(in super::super) fn new(
+        matrix: &Matrix,
+        matrices: usize,
+        threads: usize,
+        unit: usize,
+    ) -> Self {
+        let tiles = matrix.tiles();
+        let most = (CLAIM / matrix.tile_bytes()).min(tiles * matrices / (CLAIMS * threads));
+        let size =
+            if most >= SPAN { most / SPAN * SPAN } else { most.max(1).next_multiple_of(unit) };
+        Self { tiles, size }
+    }
+
+    /// Number of claims of one matrix.
+    pub(in super::super) fn count(self) -> usize {
+        self.tiles.div_ceil(self.size)
+    }
+
+    /// The tiles of a claim.
+    pub(in super::super) fn tiles(self, claim: usize) -> Range<usize> {
+        claim * self.size..self.tiles.min((claim + 1) * self.size)
+    }
+}
+
 /// Shares a product among the threads of a job; a thread claims multiples of `unit`
 /// tiles. `rows` is called only within the pieces.
 pub(in super::super) fn multiply_together<'a>(
@@ -102,12 +136,9 @@ pub(in super::super) fn multiply_together<'a>(
     sums: &mut Sums,
     finish: &mut Finish<'_>,
 ) -> Result<(), Away> {
-    let tiles = matrix.tiles();
-    let most = (CLAIM / matrix.tile_bytes()).min(tiles / (CLAIMS * worker.threads()));
-    let size = if most >= SPAN { most / SPAN * SPAN } else { most.max(1).next_multiple_of(unit) };
-    worker.share(tiles.div_ceil(size), |claim| {
-        let tiles = claim * size..tiles.min((claim + 1) * size);
-        multiply((memory, matrix), tiles, rows(), sums, finish);
+    let claims = Claims::new(matrix, 1, worker.threads(), unit);
+    worker.share(claims.count(), |claim| {
+        multiply((memory, matrix), claims.tiles(claim), rows(), sums, finish);
     })
 }
 

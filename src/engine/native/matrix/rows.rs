@@ -69,18 +69,20 @@ impl PackedRows {
         Self { words: Shared::new(words, 0) }
     }
 
-    /// Packs row `row` of `rows` for a product with `matrix`, in every form that it needs.
+    /// Packs row `row` of `rows` for a product with `matrix`, in every form that it needs, into
+    /// the words from `from` on.
     ///
     /// # Safety
     /// No other thread may pack this row, or read any row, until the phase ends.
     pub(in super::super) unsafe fn put(
         &self,
+        from: usize,
         matrix: &Matrix,
         (row, rows): (usize, usize),
         values: &[f32],
     ) {
         for form in matrix.forms() {
-            let start = matrix.words_before(form, rows);
+            let start = from + matrix.words_before(form, rows);
             let group = form.groups.split(rows).find(|&(first, size)| row < first + size);
             let (first, size) = group.unwrap_or((0, 1));
             let mut place = first * form.per_row(matrix.inputs) + row - first;
@@ -94,13 +96,13 @@ impl PackedRows {
         }
     }
 
-    /// The packed rows, of which there are `count`.
+    /// The packed rows, `count` of them, from a word on.
     ///
     /// # Safety
     /// No thread may pack rows until the phase ends.
-    pub(in super::super) unsafe fn view(&self, count: usize) -> Rows<'_> {
+    pub(in super::super) unsafe fn view(&self, from: usize, count: usize) -> Rows<'_> {
         // SAFETY: guaranteed by the caller.
-        Rows { count, words: unsafe { self.words.read_all() } }
+        Rows { count, words: unsafe { &self.words.read_all()[from..] } }
     }
 }
 

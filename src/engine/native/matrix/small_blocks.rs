@@ -6,11 +6,11 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use super::integers::{Eights, Fives, LaneWeights, Nibbles, StepChoices};
+use super::integers::{Eights, Fives, LaneWeights, Nibbles, NumberChoices, StepChoices};
 use super::{BlockFormat, StorageFormat, ValueForm};
 use crate::core::lanes::integers::{GROUPS, Integers};
 use crate::core::lanes::{BLOCK, Isa, IsaKind, LANES, Quants};
-use crate::engine::blocks::{STEPS, SmallBlock};
+use crate::engine::blocks::{NUMBERS, STEPS, SmallBlock};
 
 /// The weights of sixteen outputs for 32 inputs.
 pub(super) trait SmallTile: Pod + Send {
@@ -30,7 +30,11 @@ pub(super) trait SmallTile: Pod + Send {
 
     fn integers(&self) -> &Self::Weights;
 
-    fn scales(&self) -> &[u16; LANES];
+    /// The scales of all lanes.
+    fn scales<I: Isa>(&self, isa: I) -> I::F;
+
+    /// The scale of a lane.
+    fn scale(&self, lane: usize) -> f32;
 
     /// None in types whose integers are around zero.
     fn minima(&self) -> Option<&[u16; LANES]>;
@@ -72,8 +76,12 @@ macro_rules! small_tile {
             }
 
             #[inline(always)]
-            fn scales(&self) -> &[u16; LANES] {
-                &self.scales
+            fn scales<I: Isa>(&self, isa: I) -> I::F {
+                isa.load_f16(&self.scales)
+            }
+
+            fn scale(&self, lane: usize) -> f32 {
+                half::f16::from_bits(self.scales[lane]).to_f32()
             }
 
             #[inline(always)]
@@ -90,6 +98,53 @@ small_tile!(TileOf5_0, q5_0, Fives, 16, |q| i32::from(q) - 16);
 small_tile!(TileOf5_1, q5_1, Fives, 0, i32::from, minima);
 small_tile!(TileOf8_0, q8_0, Eights, 128, |q| i32::from(q.cast_signed()));
 small_tile!(TileOfIq4Nl, iq4_nl, StepChoices, 128, |q| i32::from(STEPS[usize::from(q)]));
+
+/// MXFP4, whose scales are powers of two.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct TileOfMxfp4 {
+    powers: [u8; LANES],
+    integers: NumberChoices,
+}
+
+impl SmallTile for TileOfMxfp4 {
+    type Weights = NumberChoices;
+    const OFFSET: i32 = 128;
+
+    fn parse(block: &[u8]) -> Option<SmallBlock> {
+        block.first_chunk().map(SmallBlock::mxfp4)
+    }
+
+    fn put(&mut self, lane: usize, block: &SmallBlock) {
+        self.powers[lane] = block.scale as u8;
+        self.integers.put(lane, &block.integers);
+    }
+
+    fn number(integer: u8) -> i32 {
+        i32::from(NUMBERS[usize::from(integer)])
+    }
+
+    #[inline(always)]
+    fn integers(&self) -> &NumberChoices {
+        &self.integers
+    }
+
+    /// 2^(e − 128), as a half of a power that is not subnormal; the least power becomes zero,
+    /// below which there is no weight of any model.
+    #[inline(always)]
+    fn scales<I: Isa>(&self, isa: I) -> I::F {
+        let power = isa.sub(isa.load_u8(&self.powers), isa.splat(127.0));
+        isa.mul(isa.exp2_integer(power), isa.splat(0.5))
+    }
+
+    fn scale(&self, lane: usize) -> f32 {
+        f32::from_bits(u32::from(self.powers[lane]) << 23) * 0.5
+    }
+
+    fn minima(&self) -> Option<&[u16; LANES]> {
+        None
+    }
+}
 
 /// Blocks of one of these types.
 pub(super) struct Small<T>(std::marker::PhantomData<T>);
@@ -110,7 +165,7 @@ impl<T: SmallTile> StorageFormat for Small<T> {
 
     fn unpack(_: IsaKind, tile: &T, lane: usize) -> impl Iterator<Item = f32> {
         let number = |bits: &[u16; LANES]| half::f16::from_bits(bits[lane]).to_f32();
-        let (scale, minimum) = (number(tile.scales()), tile.minima().map_or(0.0, number));
+        let (scale, minimum) = (tile.scale(lane), tile.minima().map_or(0.0, number));
         let integers = (0..BLOCK).map(move |input| tile.integers().get(lane, input));
         integers.map(move |q| scale * T::number(q) as f32 + minimum)
     }
@@ -125,7 +180,7 @@ impl<T: SmallTile> StorageFormat for Small<T> {
     ) {
         for n in 0..N {
             let tile = weights[n];
-            let scales = isa.load_f16(tile.scales());
+            let scales = tile.scales(isa);
             let weights = (tile.integers(), T::OFFSET);
             let products = isa.dot_groups::<_, GROUPS, M>(weights, 0, values.each_ref());
             for m in 0..M {

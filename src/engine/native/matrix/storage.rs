@@ -2,10 +2,12 @@
 
 use super::StorageFormat;
 use super::dense::{Bf16, F16, F32};
-use super::large_blocks::{LargeUpward, Q6K, TileOf4K, TileOf5K};
+use super::large_blocks::{
+    LargeAround, LargeUpward, TileOf3K, TileOf4K, TileOf5K, TileOf6K, TileOfIq4Xs,
+};
 use super::q8::Q8;
 use super::small_blocks::{
-    Small, TileOf4_0, TileOf4_1, TileOf5_0, TileOf5_1, TileOf8_0, TileOfIq4Nl,
+    Small, TileOf4_0, TileOf4_1, TileOf5_0, TileOf5_1, TileOf8_0, TileOfIq4Nl, TileOfMxfp4,
 };
 use crate::engine::Dtype;
 use crate::engine::blocks::TensorKind;
@@ -31,6 +33,9 @@ pub(in super::super) enum WeightStorage {
     Q4K,
     Q5K,
     Q6K,
+    Q3K,
+    Iq4Xs,
+    Mxfp4,
 }
 
 /// Something to be done with a format, whichever it is.
@@ -66,6 +71,9 @@ impl WeightStorage {
             TensorKind::Q4K => Self::Q4K,
             TensorKind::Q5K => Self::Q5K,
             TensorKind::Q6K => Self::Q6K,
+            TensorKind::Q3K => Self::Q3K,
+            TensorKind::Iq4Xs => Self::Iq4Xs,
+            TensorKind::Mxfp4 => Self::Mxfp4,
         }
     }
 
@@ -89,7 +97,10 @@ impl WeightStorage {
             Self::Iq4Nl => what.with::<Small<TileOfIq4Nl>>(),
             Self::Q4K => what.with::<LargeUpward<TileOf4K>>(),
             Self::Q5K => what.with::<LargeUpward<TileOf5K>>(),
-            Self::Q6K => what.with::<Q6K>(),
+            Self::Q6K => what.with::<LargeAround<TileOf6K>>(),
+            Self::Q3K => what.with::<LargeAround<TileOf3K>>(),
+            Self::Iq4Xs => what.with::<LargeAround<TileOfIq4Xs>>(),
+            Self::Mxfp4 => what.with::<Small<TileOfMxfp4>>(),
         }
     }
 }

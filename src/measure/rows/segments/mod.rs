@@ -103,6 +103,7 @@ mod tests {
             draft_us: (i * 1001) as f64 / 1e3,
             other_us: [0.0, 0.001, (1_u64 << 50) as f64 / 1e3][i % 3],
             accepted_raw: Some(i % 5),
+            experts: Some(i % 9),
             ..RoundRow::default()
         };
         (0..140_000).map(row).collect()

@@ -102,6 +102,7 @@ impl OwnLength {
             emitted: &[],
             truncated: false,
             draft_forwards: round.drafted,
+            experts: 0,
             times: RoundTimes {
                 draft: ms(round.draft_ms),
                 target: ms(round.verify_ms),
