@@ -45,7 +45,7 @@ fn measures_a_pair_and_writes_csv() {
     let rows = fs::read_to_string(csv).unwrap();
     let mut lines = rows.lines();
     let header = "shape,dtype,device,threads,isa,m,median_us,min_us,spread,gb_per_s,\
-                  bandwidth_share,kept,dropped";
+                  bandwidth_share,kept,dropped,experts";
     assert_eq!(lines.next(), Some(header));
     let m = lines.map(|row| row.split(',').nth(5).unwrap().parse::<usize>().unwrap());
     assert!(m.eq(1..=16));

@@ -43,7 +43,9 @@ impl Figures {
 }
 
 fn svgs(folder: &Path) -> Vec<PathBuf> {
-    let files = fs::read_dir(folder.join("figures")).unwrap().map(|entry| entry.unwrap().path());
+    // A run with nothing to draw has no folder of figures.
+    let files = fs::read_dir(folder.join("figures")).into_iter().flatten();
+    let files = files.map(|entry| entry.unwrap().path());
     let mut files = files.filter(|f| f.extension().is_some_and(|e| e == "svg")).collect::<Vec<_>>();
     files.sort();
     files

@@ -80,6 +80,9 @@ const ROUNDS: &[Mutant] = &[
     ("all drafted tokens were accepted before the cut", "rounds.csv: accepted_raw", |rows, _| {
         each_round(rows, |r| r.accepted_raw = Some(r.proposed));
     }),
+    ("a model without experts has one for each row", "rounds.csv: experts", |rows, _| {
+        each_round(rows, |r| r.experts = Some(r.proposed + 1));
+    }),
     ("emitted before the cut", "rounds.csv: emitted", |rows, _| {
         each_round(rows, |r| r.emitted = r.accepted + 1);
     }),

@@ -6,6 +6,7 @@ mod config;
 mod files;
 mod fused;
 mod guard;
+mod stored;
 mod tokenizer;
 mod weights;
 

@@ -5,20 +5,20 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use safetensors::Dtype;
-use safetensors::tensor::{Metadata, TensorInfo};
+use safetensors::tensor::TensorInfo;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::files::{Text, add_name};
+use super::stored::{Stored, kind_of};
 #[cfg(feature = "harness")]
 use crate::checkpoint::ModelSummary;
-use crate::checkpoint::files::{OpenFile, not_finite};
+use crate::checkpoint::files::not_finite;
 use crate::core::error::Error;
 use crate::engine;
 use crate::engine::blocks::{RawRows, TensorKind};
@@ -26,11 +26,6 @@ use crate::io::input::is_there;
 
 /// The file of the weights, unless they are sharded.
 const WHOLE: &str = "model.safetensors";
-/// Bytes of a file before its header, which hold the header's length.
-const PREFIX: usize = 8;
-/// The longest header in bytes, as in the format's own library.
-const MOST_HEADER: u64 = 100_000_000;
-
 /// The weights of a folder.
 pub(in crate::checkpoint) struct Safetensors {
     files: Vec<Stored>,
@@ -60,13 +55,6 @@ const WITHIN: [Within; 3] = [
 ];
 /// One of these tensors is in every model.
 const EMBEDDINGS: [&str; 2] = ["model.embed_tokens.weight", "transformer.wte.weight"];
-
-/// An open file whose header has been read.
-struct Stored {
-    file: OpenFile,
-    header: Vec<u8>,
-    tensors: Metadata,
-}
 
 #[derive(Deserialize)]
 struct Index {
@@ -354,62 +342,6 @@ impl Safetensors {
     }
 }
 
-impl Stored {
-    /// Opens a file and checks its header against its length.
-    fn open(path: PathBuf) -> Result<Self, Error> {
-        let file = OpenFile::open(path)?;
-        let damaged = |what: &str| file.fault(format!("not a complete safetensors file ({what})"));
-        let mut header = vec![0; PREFIX];
-        let ends = || damaged("it ends before its header does");
-        let fail = |e: io::Error| match e.kind() {
-            ErrorKind::UnexpectedEof => ends(),
-            _ => file.failed(&e),
-        };
-        let mut from = file.from(0);
-        from.read_exact(&mut header).map_err(fail)?;
-        let length = header.iter().rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
-        if length > MOST_HEADER.min(file.length().saturating_sub(PREFIX as u64)) {
-            return Err(ends());
-        }
-        header.resize(PREFIX + length as usize, 0);
-        from.read_exact(&mut header[PREFIX..]).map_err(fail)?;
-        drop(from);
-        let tensors = serde_json::from_slice::<Metadata>(&header[PREFIX..])
-            .map_err(|e| damaged(&format!("its header: {e}")))?;
-        let (found, wanted) =
-            (file.length().saturating_sub(header.len() as u64), tensors.data_len() as u64);
-        if found != wanted {
-            let what = format!("{found} bytes of tensors; its header describes {wanted}");
-            return Err(damaged(&what));
-        }
-        Ok(Self { file, header, tensors })
-    }
-
-    /// Reads a tensor, and hashes what it reads.
-    fn tensor(&self, name: &str, info: &TensorInfo) -> Result<(Vec<f32>, [u8; 32]), Error> {
-        let Some(kind) = kind_of(info.dtype) else {
-            let found = info.dtype;
-            let what = format!("tensor {name} is of type {found}; supported are: f32, f16, bf16");
-            return Err(self.file.fault(what));
-        };
-        let mut tensor = Vec::with_capacity(info.shape.iter().product());
-        let hash = self.pieces(info, kind.bytes(), |piece| kind.dequantise(piece, &mut tensor))?;
-        Ok((tensor, hash))
-    }
-
-    /// Reads the bytes of a tensor in pieces that are multiples of `unit`, and hashes them.
-    fn pieces(
-        &self,
-        info: &TensorInfo,
-        unit: usize,
-        each: impl FnMut(&[u8]),
-    ) -> Result<[u8; 32], Error> {
-        let (start, end) = info.data_offsets;
-        let place = ((self.header.len() + start) as u64, (end - start) as u64);
-        self.file.hashed(place, unit, each)
-    }
-}
-
 /// The name of a tensor in the files.
 fn renamed<'n>(name: &'n str, within: Option<&Within>) -> Cow<'n, str> {
     let renamed =
@@ -448,15 +380,5 @@ fn shard_names<'m>(
     match names.iter().find(|n| Path::new(n).file_name() != Some(n.as_ref())) {
         Some(name) => Err(index.fault(format!("\"{name}\" is not the name of a file"))),
         None => Ok(names),
-    }
-}
-
-/// How weights of a type are stored; `None` if it is not supported.
-fn kind_of(dtype: Dtype) -> Option<TensorKind> {
-    match dtype {
-        Dtype::F32 => Some(TensorKind::F32),
-        Dtype::F16 => Some(TensorKind::F16),
-        Dtype::BF16 => Some(TensorKind::Bf16),
-        _ => None,
     }
 }

@@ -16,8 +16,10 @@ pub(crate) use block::{
     Ahead, Behind, BlockShape, CONFIDENCE, Confidence, Drafting, Markov, MarkovKind, Sight,
     mask_embedding,
 };
+#[cfg(feature = "candle")]
+pub(crate) use config::Mlp;
 pub(crate) use config::{
-    Activation, Biases, Config, HeadNorms, LayerInput, LayerKind, Mlp, Product, visible_from,
+    Activation, Biases, Config, HeadNorms, LayerInput, LayerKind, Product, visible_from,
 };
 pub(crate) use experts::{Choice, Experts};
 pub(crate) use head::{

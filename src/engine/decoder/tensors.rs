@@ -249,6 +249,7 @@ impl LayerTensors<'_> {
     }
 
     /// The bias of a product, if it has one.
+    #[cfg(feature = "candle")]
     pub(crate) fn bias(self, product: Product) -> Result<Option<Vec<f32>>, Error> {
         let has = self.config.has_bias(product);
         has.then(|| self.joined(self.config.bias_parts(self.index, product))).transpose()
@@ -276,6 +277,7 @@ impl LayerTensors<'_> {
         sinks.map(|(name, shape)| self.tensors.get(&name, &shape)).transpose()
     }
 
+    #[cfg(feature = "candle")]
     fn joined(self, parts: Vec<Described>) -> Result<Vec<f32>, Error> {
         let mut parts = parts.into_iter().map(|(name, shape)| self.tensors.get(&name, &shape));
         let mut all = parts.next().unwrap_or_else(|| Ok(Vec::new()))?;

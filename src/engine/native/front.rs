@@ -1,7 +1,7 @@
 //! What comes before the layers of a head: its weights, and how they are used.
 
 use super::block_rows::BlockFront;
-use super::weights::Linear;
+use super::packer::Linear;
 
 /// What comes before the layers of a head.
 #[derive(Clone, Copy)]

@@ -3,9 +3,9 @@
 
 use super::elementwise::{Gated, Normed};
 use super::front::{FrontKind, Joint};
+use super::packer::Linear;
 use super::pass::{Hand, Pass};
 use super::products::for_lanes;
-use super::weights::Linear;
 use crate::core::lanes::LANES;
 use crate::engine::decoder::Activation;
 use crate::engine::pool::Away;

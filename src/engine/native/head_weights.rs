@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::matrix::Matrix;
 use super::memory::Memory;
-use super::packer::{Wanted, in_tiles, pack};
-use super::weights::{LayerWeights, Linear, ModelWeights, next, words_per_row};
+use super::packer::{Linear, Wanted, in_tiles, next, pack};
+use super::weights::{LayerWeights, ModelWeights, words_per_row};
 use crate::core::error::Error;
 use crate::core::lanes::IsaKind;
 use crate::engine::Dtype;

@@ -6,6 +6,7 @@
 //! decoding.
 
 mod angles;
+mod assignment;
 mod attention;
 mod attention_kernels;
 mod batch;

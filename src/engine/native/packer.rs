@@ -7,12 +7,19 @@ use std::thread;
 use super::matrix::{Matrix, MatrixRows};
 use super::memory::{Builder, Memory, Piece};
 use super::segments::{Order, SegmentPlan, plan};
-use super::weights::Linear;
 use crate::core::error::Error;
 use crate::core::lanes::{IsaKind, LANES};
 use crate::engine::Dtype;
 use crate::engine::blocks::{RawRows, TensorKind};
 use crate::engine::decoder::{Config, Described, Product, Tensors};
+
+/// A product with weights, and what is added to it.
+#[derive(Debug)]
+pub(super) struct Linear {
+    pub matrix: Matrix,
+    /// Tile by tile, padded with zeros.
+    pub bias: Option<Vec<[f32; LANES]>>,
+}
 
 /// A matrix to be packed.
 #[derive(Debug)]
@@ -98,6 +105,11 @@ pub(super) fn pack(
         None if missing => Err(Error::engine("a matrix was not packed")),
         None => Ok((memory.finish()?, linears)),
     }
+}
+
+/// The next of the matrices that were packed.
+pub(super) fn next(linears: &mut impl Iterator<Item = Linear>) -> Result<Linear, Error> {
+    linears.next().ok_or_else(|| Error::engine("a matrix was not packed"))
 }
 
 /// Packs the matrices of a model.

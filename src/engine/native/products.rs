@@ -3,8 +3,8 @@
 
 use super::elementwise::{Activated, Gated, Normed};
 use super::matrix::{Finish, multiply_together};
+use super::packer::Linear;
 use super::pass::{Hand, Network, Pass, Weighted};
-use super::weights::Linear;
 use crate::core::lanes::LANES;
 use crate::engine::pool::{Away, Shared};
 

@@ -2,59 +2,16 @@
 //! its rows.
 #![allow(unsafe_code)] // parts of shared buffers; each access states its reason
 
-use std::ops::Range;
-
+use super::assignment::Assignment;
 use super::elementwise::{Exponentials, Normed};
 use super::matrix::{Claims, multiply};
+use super::packer::Linear;
 use super::pass::{Hand, Pass, Place};
 use super::products::{add_bias, for_lanes, gate_tiles, put};
-use super::weights::{BlockWeights, Linear, SparseWeights};
+use super::weights::{BlockWeights, SparseWeights};
 use crate::core::lanes::LANES;
-use crate::engine::decoder::{Choice, Experts};
+use crate::engine::decoder::Experts;
 use crate::engine::pool::Away;
-
-/// Which rows the experts of a layer compute in a pass. Rows have places, expert by expert.
-#[derive(Debug)]
-pub(super) struct Assignment {
-    /// The experts that some row needs, ascending, with their places.
-    experts: Vec<(usize, Range<usize>)>,
-    /// The row of each place.
-    rows: Vec<usize>,
-    /// The place of each choice; a row's choices are next to each other.
-    places: Vec<usize>,
-}
-
-impl Assignment {
-    /// From the choices of all rows, `used` of each.
-    fn new(choices: &[Choice], used: usize) -> Self {
-        let mut order = (0..choices.len()).collect::<Vec<_>>();
-        // Rows of an expert stay in their order.
-        order.sort_by_key(|&choice| choices[choice].expert);
-        let mut found =
-            Self { experts: Vec::new(), rows: Vec::new(), places: vec![0; order.len()] };
-        for (place, choice) in order.into_iter().enumerate() {
-            found.rows.push(choice / used);
-            found.places[choice] = place;
-            let expert = choices[choice].expert as usize;
-            match found.experts.last_mut().filter(|(last, _)| *last == expert) {
-                Some((_, places)) => places.end += 1,
-                None => found.experts.push((expert, place..place + 1)),
-            }
-        }
-        found
-    }
-
-    /// Number of experts that some row needs.
-    pub(super) fn distinct(&self) -> usize {
-        self.experts.len()
-    }
-
-    /// The expert that has a place, and its places.
-    fn of(&self, place: usize) -> (usize, Range<usize>) {
-        let after = self.experts.partition_point(|(_, places)| places.start <= place);
-        self.experts[after - 1].clone()
-    }
-}
 
 /// Which product of an expert.
 type Which = fn(&BlockWeights) -> &Linear;

@@ -2,9 +2,9 @@
 
 use super::matrix::Matrix;
 use super::memory::Memory;
-use super::packer::{Wanted, pack};
+use super::packer::{Linear, Wanted, next, pack};
 use crate::core::error::Error;
-use crate::core::lanes::{IsaKind, LANES};
+use crate::core::lanes::IsaKind;
 use crate::engine::Dtype;
 use crate::engine::decoder::{Config, LayerTensors, Rotation, Tensors};
 
@@ -65,14 +65,6 @@ pub(super) struct SparseWeights {
     pub router: Linear,
     /// Of the same shape.
     pub experts: Vec<BlockWeights>,
-}
-
-/// A product with weights, and what is added to it.
-#[derive(Debug)]
-pub(super) struct Linear {
-    pub matrix: Matrix,
-    /// Tile by tile, padded with zeros.
-    pub bias: Option<Vec<[f32; LANES]>>,
 }
 
 impl ModelWeights {
@@ -223,9 +215,4 @@ impl SparseWeights {
         let linears = self.experts.iter().flat_map(BlockWeights::linears);
         linears.map(|linear| linear.matrix.words_per_row()).max().unwrap_or(0)
     }
-}
-
-/// The next of the matrices that were packed.
-pub(super) fn next(linears: &mut impl Iterator<Item = Linear>) -> Result<Linear, Error> {
-    linears.next().ok_or_else(|| Error::engine("a matrix was not packed"))
 }

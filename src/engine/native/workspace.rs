@@ -3,9 +3,9 @@
 use std::sync::{Mutex, OnceLock};
 
 use super::angles::RowAngles;
+use super::assignment::Assignment;
 use super::attention::Scratch;
 use super::matrix::PackedRows;
-use super::sparse::Assignment;
 use crate::engine::decoder::{Choice, Config, Rotation};
 use crate::engine::pool::Shared;
 

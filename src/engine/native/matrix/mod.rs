@@ -5,6 +5,7 @@
 //! Every output is one chain of fused multiply-adds over the inputs in ascending order,
 //! for any number of rows, tiles or threads.
 
+mod claims;
 mod dense;
 mod groups;
 mod integers;
@@ -17,11 +18,10 @@ mod rows;
 mod small_blocks;
 mod storage;
 
+pub(super) use claims::Claims;
 pub(super) use packed::Matrix;
 pub(super) use packing::MatrixRows;
-pub(super) use product::{
-    CacheTiles, Claims, Finish, Sums, TileLines, multiply, multiply_together,
-};
+pub(super) use product::{CacheTiles, Finish, Sums, TileLines, multiply, multiply_together};
 pub(super) use rows::{PackedRows, Rows, in_groups};
 pub(super) use storage::WeightStorage;
 
