@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::integers::{GroupBytes, IntegerProducts, IntegerWeights, Integers};
-use super::{Bytes, Fours, Isa, IsaKind, Kernel, LANES};
+use super::{Bytes, E4M3_BITS, Fours, Isa, IsaKind, Kernel, LANES};
 
 /// Proof that the processor has AVX-512 F, BW, VL and VNNI.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +43,14 @@ impl Isa for Avx512 {
     #[inline(always)]
     fn load_f16(self, x: &[u16; LANES]) -> Self::F {
         unsafe { _mm512_cvtph_ps(_mm256_loadu_si256(x.as_ptr().cast())) }
+    }
+    #[inline(always)]
+    fn load_e4m3(self, x: &[u8; LANES]) -> Self::F {
+        unsafe {
+            let wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(x.as_ptr().cast()));
+            let mask = _mm256_set1_epi16(E4M3_BITS.cast_signed());
+            _mm512_cvtph_ps(_mm256_and_si256(_mm256_slli_epi16::<7>(wide), mask))
+        }
     }
     #[inline(always)]
     fn load_u8(self, x: &[u8; LANES]) -> Self::F {

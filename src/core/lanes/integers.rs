@@ -50,6 +50,12 @@ impl Integers {
         self.total
     }
 
+    /// The sum of the values after quantisation, in steps; exact.
+    #[inline(always)]
+    pub(crate) fn steps(&self) -> f32 {
+        self.sum::<GROUPS>(0) as f32
+    }
+
     /// The sum of `COUNT` groups from `first`: one half of the block, or all of it.
     #[inline(always)]
     pub(super) fn sum<const COUNT: usize>(&self, first: usize) -> i32 {

@@ -60,6 +60,13 @@ const VARIABLE: &str = "SPECDEC_ISA";
 /// Lanes of a vector, and outputs of a weight tile.
 pub const LANES: usize = 16;
 
+/// An e4m3 divided by this is the f16 with its sign, exponent and fraction: the biases of their
+/// exponents, 7 and 15, differ by 8. A subnormal number becomes a subnormal one.
+pub(crate) const E4M3_STEP: f32 = 256.0;
+/// The bits of this f16 in an e4m3 that is extended with its sign and shifted to the left by 7: all
+/// but the second copy of the sign.
+const E4M3_BITS: u16 = 0xbfff;
+
 /// Thirty-two one-byte weights for each of sixteen lanes, placed by [`IsaKind::byte`].
 pub(crate) type Bytes = [u8; BLOCK * LANES];
 /// Weights per lane, and values per row, of a product of bytes.
@@ -119,6 +126,9 @@ pub(crate) trait Isa: IntegerProducts + Send + Sync {
     fn store(self, x: Self::F, to: &mut [f32; LANES]);
     /// The value of the f16 `x[i]`; exact.
     fn load_f16(self, x: &[u16; LANES]) -> Self::F;
+    /// The value of the e4m3 `x[i]` divided by [`E4M3_STEP`]; exact. The two bytes that stand for
+    /// NaN give ±1.875, as if they were numbers.
+    fn load_e4m3(self, x: &[u8; LANES]) -> Self::F;
     /// The integer `x[i]`.
     fn load_u8(self, x: &[u8; LANES]) -> Self::F;
     /// The integer `x[i]` with a sign.

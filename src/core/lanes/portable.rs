@@ -1,7 +1,7 @@
 //! The reference: plain Rust on arrays.
 
 use super::integers::{FOUR, GroupBytes, IntegerProducts, IntegerWeights, Integers};
-use super::{BLOCK, Bytes, Fours, Isa, IsaKind, LANES};
+use super::{BLOCK, Bytes, E4M3_BITS, Fours, Isa, IsaKind, LANES};
 
 /// Needs no processor features. Without a hardware instruction for it, fused
 /// multiply-add is computed in software: the same bits, but slowly.
@@ -27,6 +27,10 @@ impl Isa for Portable {
     }
     fn load_f16(self, x: &[u16; LANES]) -> Self::F {
         each(|i| half::f16::from_bits(x[i]).to_f32())
+    }
+    fn load_e4m3(self, x: &[u8; LANES]) -> Self::F {
+        let bits = |byte: u8| (i16::from(byte.cast_signed()) << 7).cast_unsigned() & E4M3_BITS;
+        each(|i| half::f16::from_bits(bits(x[i])).to_f32())
     }
     fn load_u8(self, x: &[u8; LANES]) -> Self::F {
         each(|i| f32::from(x[i]))

@@ -11,7 +11,7 @@ use bytemuck::{Pod, Zeroable};
 
 use self::integers::{SmallBytes, any_bytes, small_bytes};
 use super::integers::IntegerWeights;
-use super::{BLOCK, Bytes, Fours, Isa, IsaKind, Kernel, LANES, Quants};
+use super::{BLOCK, Bytes, E4M3_BITS, Fours, Isa, IsaKind, Kernel, LANES, Quants};
 
 /// Proof that the processor has AVX2, FMA, F16C and the instructions of `D`.
 #[derive(Debug, Clone, Copy)]
@@ -200,6 +200,16 @@ impl<D: ByteProducts> Isa for Avx2<D> {
                 _mm256_cvtph_ps(_mm_loadu_si128(halves)),
                 _mm256_cvtph_ps(_mm_loadu_si128(halves.add(1))),
             ]
+        }
+    }
+    #[inline(always)]
+    fn load_e4m3(self, x: &[u8; LANES]) -> Self::F {
+        unsafe {
+            let wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(x.as_ptr().cast()));
+            let mask = _mm256_set1_epi16(E4M3_BITS.cast_signed());
+            let bits = _mm256_and_si256(_mm256_slli_epi16::<7>(wide), mask);
+            let (low, high) = (_mm256_castsi256_si128(bits), _mm256_extracti128_si256::<1>(bits));
+            [_mm256_cvtph_ps(low), _mm256_cvtph_ps(high)]
         }
     }
     #[inline(always)]

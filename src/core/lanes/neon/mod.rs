@@ -8,7 +8,7 @@ use std::arch::aarch64::*;
 use std::arch::{asm, is_aarch64_feature_detected};
 use std::marker::PhantomData;
 
-use super::{Bytes, Fours, Isa, IsaKind, Kernel, LANES};
+use super::{Bytes, E4M3_BITS, Fours, Isa, IsaKind, Kernel, LANES};
 
 /// Proof that the processor has NEON and the instructions of `D`.
 #[derive(Debug, Clone, Copy)]
@@ -212,6 +212,17 @@ impl<D: NeonProducts> Isa for Neon<D> {
     fn load_f16(self, x: &[u16; LANES]) -> Self::F {
         let x = x.as_ptr();
         let [low, high] = unsafe { [from_f16(vld1q_u16(x)), from_f16(vld1q_u16(x.add(8)))] };
+        [low[0], low[1], high[0], high[1]]
+    }
+    #[inline(always)]
+    fn load_e4m3(self, x: &[u8; LANES]) -> Self::F {
+        let [low, high] = unsafe {
+            let x = vreinterpretq_s8_u8(vld1q_u8(x.as_ptr()));
+            let mask = vdupq_n_u16(E4M3_BITS);
+            let low = vreinterpretq_u16_s16(vshll_n_s8::<7>(vget_low_s8(x)));
+            let high = vreinterpretq_u16_s16(vshll_high_n_s8::<7>(x));
+            [from_f16(vandq_u16(low, mask)), from_f16(vandq_u16(high, mask))]
+        };
         [low[0], low[1], high[0], high[1]]
     }
     #[inline(always)]
