@@ -33,8 +33,8 @@ pub enum Dtype {
     F16,
     /// Blocks of 32 signed bytes with an f16 scale.
     Q8_0,
-    /// As in the file: each tensor in its own type. The default for GGUF files, whose
-    /// blocks stay as they are.
+    /// As in the file: each tensor in its own type. The default for GGUF files and quantised
+    /// folders, whose blocks stay as they are.
     Stored,
 }
 
@@ -58,7 +58,8 @@ impl Dtype {
             Self::F32 => 4 * weights,
             Self::Bf16 | Self::F16 => 2 * weights,
             Self::Q8_0 => weights + 2 * (weights / BLOCK),
-            Self::Stored => weights / kind.length() * kind.bytes(),
+            // A padded block counts as a whole one.
+            Self::Stored => outputs * inputs.div_ceil(kind.length()) * kind.bytes(),
         }
     }
 

@@ -38,7 +38,8 @@ fn weights_have_the_bits_of_the_formats_own_package() {
 
 #[test]
 fn types_have_the_numbers_of_the_format() {
-    let numbers = TensorKind::ALL.map(|kind| (kind.name(), kind.id(), kind.length(), kind.bytes()));
+    let numbers =
+        TensorKind::ALL.map(|kind| (kind.name(), kind.id().unwrap(), kind.length(), kind.bytes()));
     let wanted = [
         ("F32", 0, 1, 4),
         ("F16", 1, 1, 2),
@@ -225,8 +226,13 @@ fn weights_that_are_not_finite_are_refused_in_every_type() {
                 assert!(!kind.is_finite(&broken), "{}", kind.name());
                 let bytes = broken.clone();
                 let shape = vec![3, kind.length() as u64];
-                let tensor =
-                    Tensor { name: "t".into(), shape, kind: kind.id(), bytes, offset: None };
+                let tensor = Tensor {
+                    name: "t".into(),
+                    shape,
+                    kind: kind.id().unwrap(),
+                    bytes,
+                    offset: None,
+                };
                 let file = opened(&Gguf::default().with_tensor(tensor).bytes()).unwrap();
                 let what = "model.gguf: tensor t holds NaN or infinite weights";
                 refused(file.weights("t"), &[what]);
@@ -245,8 +251,13 @@ fn tensors_are_read_in_pieces_without_a_seam() {
         let bytes = (0..count).flat_map(|_| random_block(kind, &mut rng)).collect::<Vec<_>>();
         let wanted = weights(kind, &bytes);
         let shape = vec![(count * kind.length()) as u64];
-        let tensor =
-            Tensor { name: "t".into(), shape, kind: kind.id(), bytes: bytes.clone(), offset: None };
+        let tensor = Tensor {
+            name: "t".into(),
+            shape,
+            kind: kind.id().unwrap(),
+            bytes: bytes.clone(),
+            offset: None,
+        };
         let file = opened(&Gguf::default().with_tensor(tensor).bytes()).unwrap();
         assert!(file.weights("t").unwrap() == wanted, "{}", kind.name());
         assert!(file.blocks("t").unwrap() == bytes, "{}", kind.name());

@@ -41,7 +41,7 @@ fn valid() -> Vec<(Vec<u8>, HfTensors)> {
 fn pack(tensor: &mut Tensor, kind: TensorKind, rng: &mut ChaCha8Rng) {
     let (rows, inputs) = (tensor.shape[0] as usize, tensor.shape[1] as usize);
     if inputs % kind.length() == 0 {
-        tensor.kind = kind.id();
+        tensor.kind = kind.id().unwrap();
         tensor.bytes = vec![0; rows * inputs / kind.length() * kind.bytes()];
         rng.fill_bytes(&mut tensor.bytes);
     }

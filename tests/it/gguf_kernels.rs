@@ -1,5 +1,7 @@
 //! Products with blocks of GGUF files as they are stored.
 
+pub(crate) mod folders;
+
 use rand_chacha::ChaCha8Rng;
 use specdec::checkpoint::gguf::{RawRows, TensorKind};
 use specdec::core::lanes::IsaKind;

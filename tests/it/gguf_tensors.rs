@@ -144,7 +144,7 @@ fn raw_rows_are_permuted_as_whole_rows_of_blocks() {
     let file = file.with_tensor(Tensor {
         name: "blk.1.attn_q.weight".to_owned(),
         shape: vec![rows as u64, 64],
-        kind: TensorKind::Q8_0.id(),
+        kind: TensorKind::Q8_0.id().unwrap(),
         bytes: bytes.clone(),
         offset: None,
     });
@@ -202,7 +202,7 @@ fn rows_that_are_no_whole_heads_are_refused() {
     let bias = Tensor {
         name: "blk.0.attn_q.bias".to_owned(),
         shape: vec![32],
-        kind: TensorKind::Q8_0.id(),
+        kind: TensorKind::Q8_0.id().unwrap(),
         bytes: vec![1; 34],
         offset: None,
     };

@@ -1,17 +1,21 @@
 //! The types of tensors: their names, the blocks of weights that they consist of, and these
 //! weights in f32.
 
+mod e4m3;
 mod integers;
 mod large;
 mod plain;
 mod small;
+mod zero_points;
 
+pub(crate) use e4m3::{E4M3_LENGTH, E4m3Block, e4m3_number, push_e4m3_row};
 pub(super) use large::LargeBlock;
 use small::{MOST_POWER, power};
 pub(super) use small::{NUMBERS, STEPS, SmallBlock};
+pub(crate) use zero_points::{ZeroPointBlock, push_zero_point_block};
 
 /// How the weights of a tensor are stored: in blocks of a fixed number of weights and bytes,
-/// each with scales of its own. A row is a whole number of blocks.
+/// each with scales of its own. A row is a whole number of blocks, see [`Self::row_bytes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TensorKind {
@@ -46,6 +50,13 @@ pub enum TensorKind {
     Iq4Xs,
     /// Numbers of 4 bits (e2m1) with a power of two per 32 weights.
     Mxfp4,
+    /// Floating-point numbers of 8 bits (e4m3fn), an f32 scale per 128 weights. Not in GGUF files.
+    E4m3,
+    /// 4 bits less a zero point of 4 bits, times an f32 scale, both per 32 weights. Not in GGUF
+    /// files.
+    U4G32,
+    /// As [`Self::U4G32`], per 128 weights.
+    U4G128,
 }
 
 /// The rows of a tensor as blocks of quantised weights.
@@ -57,16 +68,30 @@ pub struct RawRows {
     pub blocks: Vec<u8>,
 }
 
+impl RawRows {
+    /// The weights of rows of `inputs` weights, without the padding of their last blocks.
+    #[must_use]
+    pub fn weights(&self, inputs: usize) -> Vec<f32> {
+        let mut weights = Vec::new();
+        let width = self.kind.row_bytes(inputs).unwrap_or(0).max(1);
+        for (row, blocks) in self.blocks.chunks_exact(width).enumerate() {
+            self.kind.dequantise(blocks, &mut weights);
+            weights.truncate((row + 1) * inputs);
+        }
+        weights
+    }
+}
+
 /// What is known about a type.
 struct Layout {
     name: &'static str,
-    /// Its number in the format.
-    id: u32,
+    /// Its number in GGUF files; none if they do not have it.
+    id: Option<u32>,
     /// Weights of a block.
     length: usize,
     /// Bytes of a block.
     bytes: usize,
-    /// Where the f16 scales of a block are; none if its weights are numbers themselves.
+    /// Where the f16 scales of a block are, if it has such.
     scales: &'static [usize],
     /// Appends the weights of whole blocks.
     dequantise: fn(&[u8], &mut Vec<f32>),
@@ -105,7 +130,7 @@ const OTHERS: &[(u32, &str)] = &[
 ];
 
 impl TensorKind {
-    /// All types.
+    /// All types of GGUF files.
     pub const ALL: [Self; 15] = [
         Self::F32,
         Self::F16,
@@ -123,26 +148,28 @@ impl TensorKind {
         Self::Iq4Xs,
         Self::Mxfp4,
     ];
+    /// The types of quantised matrices in Hugging Face folders, as they are kept in memory.
+    pub const OF_FOLDERS: [Self; 3] = [Self::E4m3, Self::U4G32, Self::U4G128];
 
-    /// The type with this number in the format.
+    /// The type with this number in GGUF files.
     ///
     /// # Errors
     /// The name of a type that is not supported.
     pub(crate) fn from_id(id: u32) -> Result<Self, String> {
         let other = || OTHERS.iter().find(|other| other.0 == id);
         let name = || other().map_or_else(|| id.to_string(), |other| other.1.to_owned());
-        Self::ALL.into_iter().find(|kind| kind.layout().id == id).ok_or_else(name)
+        Self::ALL.into_iter().find(|kind| kind.id() == Some(id)).ok_or_else(name)
     }
 
-    /// Its name in the format, such as `Q4_K`.
+    /// Its name, in GGUF files if they have it, such as `Q4_K`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.layout().name
     }
 
-    /// Its number in the format.
+    /// Its number in GGUF files; none if they do not have it.
     #[must_use]
-    pub fn id(self) -> u32 {
+    pub fn id(self) -> Option<u32> {
         self.layout().id
     }
 
@@ -156,6 +183,14 @@ impl TensorKind {
     #[must_use]
     pub fn bytes(self) -> usize {
         self.layout().bytes
+    }
+
+    /// Bytes of a row of this number of weights; none if it is not a whole number of blocks. Only
+    /// the last block of a row of [`Self::E4m3`] may be padded.
+    #[must_use]
+    pub fn row_bytes(self, weights: usize) -> Option<usize> {
+        let is_whole = weights.is_multiple_of(self.length()) || self == Self::E4m3;
+        is_whole.then(|| weights.div_ceil(self.length()) * self.bytes())
     }
 
     /// Appends the weights of whole blocks to `to`. They have the bits of the format's own
@@ -174,6 +209,8 @@ impl TensorKind {
             Self::F16 => plain::all(blocks, |b| half::f16::from_le_bytes(b).is_finite()),
             Self::Bf16 => plain::all(blocks, |b| half::bf16::from_le_bytes(b).is_finite()),
             Self::Mxfp4 => blocks.chunks_exact(layout.bytes).all(|block| block[0] <= MOST_POWER),
+            Self::E4m3 => e4m3::are_finite(blocks),
+            Self::U4G32 | Self::U4G128 => zero_points::are_finite(layout.length, blocks),
             // Finite scales times integers of at most 127 · 63 are below the largest f32.
             _ => blocks.chunks_exact(layout.bytes).all(|block| {
                 layout
@@ -234,6 +271,15 @@ impl TensorKind {
                     }
                 })
             }),
+            Self::E4m3 => Layout::other("F8_E4M3", (E4M3_LENGTH, e4m3::BYTES), e4m3::dequantise),
+            Self::U4G32 => {
+                Layout::other("U4G32", (32, zero_points::bytes(32)), zero_points::dequantise::<32>)
+            }
+            Self::U4G128 => Layout::other(
+                "U4G128",
+                (128, zero_points::bytes(128)),
+                zero_points::dequantise::<128>,
+            ),
         }
     }
 }
@@ -269,6 +315,15 @@ impl Layout {
         scales: &'static [usize],
         dequantise: fn(&[u8], &mut Vec<f32>),
     ) -> Self {
-        Self { name, id, length, bytes, scales, dequantise }
+        Self { name, id: Some(id), length, bytes, scales, dequantise }
+    }
+
+    /// That of a type which GGUF files do not have.
+    fn other(
+        name: &'static str,
+        (length, bytes): (usize, usize),
+        dequantise: fn(&[u8], &mut Vec<f32>),
+    ) -> Self {
+        Self { name, id: None, length, bytes, scales: &[], dequantise }
     }
 }

@@ -35,8 +35,8 @@ impl PackedMatrix {
         Ok(Self { memory: memory.finish()?, matrix })
     }
 
-    /// Packs matrices with the same inputs, one below the other, as they are stored in GGUF
-    /// files: blocks of a type, row by row. All but the last must have a multiple of
+    /// Packs matrices with the same inputs, one below the other, as blocks of a type, row by row:
+    /// in GGUF files they are stored like that. All but the last must have a multiple of
     /// [`LANES`] rows.
     ///
     /// # Errors
@@ -44,13 +44,12 @@ impl PackedMatrix {
     pub fn of_blocks(isa: IsaKind, parts: &[RawRows], inputs: usize) -> Result<Self, Error> {
         let mut segments = Vec::new();
         for RawRows { kind, blocks } in parts {
-            let width = inputs / kind.length() * kind.bytes();
-            let whole = inputs.is_multiple_of(kind.length()) && blocks.len().is_multiple_of(width);
             let storage = WeightStorage::of_tensor(*kind);
-            if !whole || !storage.is_blocks() {
+            let width = kind.row_bytes(inputs).filter(|&width| blocks.len().is_multiple_of(width));
+            let Some(width) = width.filter(|_| storage.is_blocks()) else {
                 let kind = kind.name();
                 return Err(Error::engine(format!("no rows of {inputs} weights of type {kind}")));
-            }
+            };
             segments.push((storage, blocks.chunks_exact(width).collect::<Vec<_>>()));
         }
         let bytes = segments.iter().map(|(s, rows)| Matrix::bytes(*s, rows.len(), inputs));

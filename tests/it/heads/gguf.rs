@@ -86,7 +86,9 @@ fn in_blocks(mut file: Gguf, as_weights: bool) -> (Gguf, usize) {
         let floats = floats.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect::<Vec<_>>();
         let blocks = floats.chunks(32).flat_map(q8_0).collect::<Vec<_>>();
         *tensor = match as_weights {
-            false => Tensor { kind: TensorKind::Q8_0.id(), bytes: blocks, ..tensor.clone() },
+            false => {
+                Tensor { kind: TensorKind::Q8_0.id().unwrap(), bytes: blocks, ..tensor.clone() }
+            }
             true => {
                 let mut weights = Vec::new();
                 TensorKind::Q8_0.dequantise(&blocks, &mut weights);

@@ -7,6 +7,7 @@
 
 mod claims;
 mod dense;
+mod e4m3;
 mod groups;
 mod integers;
 mod large_blocks;
@@ -17,6 +18,7 @@ mod q8;
 mod rows;
 mod small_blocks;
 mod storage;
+mod zero_points;
 
 pub(super) use claims::Claims;
 pub(super) use packed::Matrix;
@@ -91,10 +93,14 @@ trait BlockFormat: StorageFormat {
 enum ValueForm {
     /// Chunks of f32.
     Chunks,
+    /// 128 values of f32 at a time, padded with zeros at the end of a row.
+    LargeChunks,
     /// Quantised blocks, in the form that [`crate::core::lanes::Isa::dot`] takes.
     Quants,
     /// Quantised blocks.
     Blocks,
+    /// Four quantised blocks at a time.
+    MiddleBlocks,
     /// Eight quantised blocks at a time.
     LargeBlocks,
 }

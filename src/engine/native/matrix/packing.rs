@@ -1,6 +1,7 @@
 //! Packs weights.
 
 use super::dense::{Bf16, F16, F32};
+use super::e4m3::E4m3;
 use super::large_blocks::{
     LargeAround, LargeUpward, TileOf3K, TileOf4K, TileOf5K, TileOf6K, TileOfIq4Xs,
 };
@@ -10,6 +11,7 @@ use super::small_blocks::{
     Small, TileOf4_0, TileOf4_1, TileOf5_0, TileOf5_1, TileOf8_0, TileOfIq4Nl, TileOfMxfp4,
 };
 use super::storage::WeightStorage;
+use super::zero_points::{TileOf4G32, TileOf4G128, ZeroPoints};
 use super::{BlockFormat, NumberFormat};
 use crate::core::lanes::{IsaKind, LANES};
 use crate::engine::native::memory::{Part, Piece};
@@ -97,13 +99,16 @@ impl TilePacking<'_, '_> {
             WeightStorage::Q3K => self.blocks::<LargeAround<TileOf3K>>(rows),
             WeightStorage::Iq4Xs => self.blocks::<LargeAround<TileOfIq4Xs>>(rows),
             WeightStorage::Mxfp4 => self.blocks::<Small<TileOfMxfp4>>(rows),
+            WeightStorage::E4m3 => self.blocks::<E4m3>(rows),
+            WeightStorage::U4G32 => self.blocks::<ZeroPoints<TileOf4G32>>(rows),
+            WeightStorage::U4G128 => self.blocks::<ZeroPoints<TileOf4G128>>(rows),
             _ => self.blocks::<Small<TileOf8_0>>(rows),
         }
     }
 
-    /// Rows without weights are zero.
+    /// Rows without weights are zero. The last block of a row may be padded.
     fn blocks<S: BlockFormat>(self, rows: &[&[u8]]) -> Part {
-        let steps = self.inputs / S::INPUTS;
+        let steps = self.inputs.div_ceil(S::INPUTS);
         let (part, to) = self.memory.take::<S::Step>(rows.len().div_ceil(LANES) * steps);
         each_tile(to, steps, |tile, to| {
             let rows = rows[tile * LANES..].iter().take(LANES);

@@ -3,10 +3,12 @@
 
 use super::Matrix;
 use super::dense::F32;
+use super::e4m3;
 use super::groups::Groups;
 use super::large_blocks::PARTS;
 use super::packed::RowForm;
 use super::q8::{BLOCK, quantised};
+use super::zero_points::MIDDLE_PARTS;
 use super::{Chunk, ValueForm};
 use bytemuck::Zeroable;
 
@@ -41,7 +43,7 @@ pub(in super::super) fn in_groups<'a>(
     for (first, size) in Groups::new::<F32>(isa).split(count) {
         for member in 0..size {
             let mut place = first * chunks + member;
-            for_chunks(row(first + member), |chunk| {
+            for_chunks(row(first + member), |chunk: &Chunk| {
                 packed[place] = *chunk;
                 place += size;
             });
@@ -49,15 +51,15 @@ pub(in super::super) fn in_groups<'a>(
     }
 }
 
-/// Cuts a row into chunks.
+/// Cuts a row into chunks of `N` values.
 #[inline(always)]
-fn for_chunks(row: &[f32], mut put: impl FnMut(&Chunk)) {
+fn for_chunks<const N: usize>(row: &[f32], mut put: impl FnMut(&[f32; N])) {
     let (whole, rest) = row.as_chunks();
     for one in whole {
         put(one);
     }
     if !rest.is_empty() {
-        let mut last = [0.0; LANES];
+        let mut last = [0.0; N];
         last[..rest.len()].copy_from_slice(rest);
         put(&last);
     }
@@ -109,9 +111,15 @@ impl PackedRows {
 /// Turns a row into the values of a form.
 fn pack(matrix: &Matrix, form: RowForm, values: &[f32], mut put: impl FnMut(&[u32])) {
     match form.form {
-        ValueForm::Chunks => for_chunks(values, |chunk| put(bytemuck::cast_slice(chunk))),
+        ValueForm::Chunks => for_chunks(values, |chunk: &Chunk| put(bytemuck::cast_slice(chunk))),
+        ValueForm::LargeChunks => for_chunks::<{ e4m3::INPUTS }>(values, |chunks| {
+            put(bytemuck::cast_slice(chunks));
+        }),
         ValueForm::Quants => matrix.isa.run(Quantised { values: values.as_chunks().0, put }),
         ValueForm::Blocks => matrix.isa.run(QuantisedBlocks::<_, 1> { values, put }),
+        ValueForm::MiddleBlocks => {
+            matrix.isa.run(QuantisedBlocks::<_, MIDDLE_PARTS> { values, put })
+        }
         ValueForm::LargeBlocks => matrix.isa.run(QuantisedBlocks::<_, PARTS> { values, put }),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::StorageFormat;
 use super::dense::{Bf16, F16, F32};
+use super::e4m3::E4m3;
 use super::large_blocks::{
     LargeAround, LargeUpward, TileOf3K, TileOf4K, TileOf5K, TileOf6K, TileOfIq4Xs,
 };
@@ -9,6 +10,7 @@ use super::q8::Q8;
 use super::small_blocks::{
     Small, TileOf4_0, TileOf4_1, TileOf5_0, TileOf5_1, TileOf8_0, TileOfIq4Nl, TileOfMxfp4,
 };
+use super::zero_points::{TileOf4G32, TileOf4G128, ZeroPoints};
 use crate::engine::Dtype;
 use crate::engine::blocks::TensorKind;
 
@@ -36,6 +38,9 @@ pub(in super::super) enum WeightStorage {
     Q3K,
     Iq4Xs,
     Mxfp4,
+    E4m3,
+    U4G32,
+    U4G128,
 }
 
 /// Something to be done with a format, whichever it is.
@@ -74,6 +79,9 @@ impl WeightStorage {
             TensorKind::Q3K => Self::Q3K,
             TensorKind::Iq4Xs => Self::Iq4Xs,
             TensorKind::Mxfp4 => Self::Mxfp4,
+            TensorKind::E4m3 => Self::E4m3,
+            TensorKind::U4G32 => Self::U4G32,
+            TensorKind::U4G128 => Self::U4G128,
         }
     }
 
@@ -101,6 +109,9 @@ impl WeightStorage {
             Self::Q3K => what.with::<LargeAround<TileOf3K>>(),
             Self::Iq4Xs => what.with::<LargeAround<TileOfIq4Xs>>(),
             Self::Mxfp4 => what.with::<Small<TileOfMxfp4>>(),
+            Self::E4m3 => what.with::<E4m3>(),
+            Self::U4G32 => what.with::<ZeroPoints<TileOf4G32>>(),
+            Self::U4G128 => what.with::<ZeroPoints<TileOf4G128>>(),
         }
     }
 }
