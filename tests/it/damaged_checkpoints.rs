@@ -64,7 +64,7 @@ fn place<'v>(value: &'v mut Value, below: &mut impl FnMut(usize) -> usize) -> &'
 }
 
 /// Replaces, removes or repeats a random value of a JSON text.
-fn change(text: &[u8], rng: &mut ChaCha8Rng) -> Vec<u8> {
+pub(crate) fn change(text: &[u8], rng: &mut ChaCha8Rng) -> Vec<u8> {
     let mut json = serde_json::from_slice::<Value>(text).unwrap();
     for _ in 0..1 + rng.next_u64() % 2 {
         let mut below = |n: usize| rng.next_u64() as usize % n.max(1);

@@ -1,6 +1,8 @@
 //! What files say of a family beyond its usual configuration, on the checkpoints of
 //! `tests/families`.
 
+mod quantised;
+
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;

@@ -31,7 +31,7 @@ impl<'a> ConfigKeys<'a> {
     }
 
     /// A key with the tables that it lies in.
-    pub(super) fn path(&self, key: &str) -> String {
+    pub(in crate::checkpoint) fn path(&self, key: &str) -> String {
         format!("{}{key}", self.within)
     }
 
@@ -77,6 +77,15 @@ impl<'a> ConfigKeys<'a> {
         let fits = |n: &usize| (1..=most).contains(n);
         let size = |value: &Value| value.as_u64().map(|n| n as usize).filter(fits);
         self.typed(key, &format!("a whole number from 1 to {most}"), size)
+    }
+
+    /// A size, or −1 for a size without a limit.
+    pub(in crate::checkpoint) fn size_or_all(&self, key: &str) -> Result<Option<usize>, Error> {
+        let size = |value: &Value| match value.as_i64()? {
+            -1 => Some(usize::MAX),
+            n => usize::try_from(n).ok().filter(|n| (1..=MOST).contains(n)),
+        };
+        self.typed(key, &format!("a whole number from 1 to {MOST}, or -1"), size)
     }
 
     /// A whole number that may be 0.
@@ -178,6 +187,12 @@ impl<'a> ConfigKeys<'a> {
         let table = self.typed(key, "a table", Value::as_object)?;
         let within = format!("{}{key}.", self.within);
         Ok(table.map(|table| ConfigKeys { file: self.file, within, table }))
+    }
+
+    /// The tables in a table.
+    pub(in crate::checkpoint) fn tables(&self, key: &str) -> Result<Vec<ConfigKeys<'a>>, Error> {
+        let Some(all) = self.table(key)? else { return Ok(Vec::new()) };
+        all.table.keys().filter_map(|name| all.table(name).transpose()).collect()
     }
 
     /// A key that is not supported if it is there.

@@ -36,7 +36,7 @@ struct Family {
 }
 
 /// The key of the text model's table if a model has other parts, as those that see images.
-const TEXT_MODEL: &str = "text_config";
+pub(super) const TEXT_MODEL: &str = "text_config";
 
 /// All families.
 const FAMILIES: &[Family] = &[
@@ -59,13 +59,6 @@ const FAMILIES: &[Family] = &[
 /// The decoder that a configuration describes: of the text model, if there are other parts.
 pub(super) fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     let text_model = keys.table(TEXT_MODEL)?;
-    for keys in [Some(keys), text_model.as_ref()].into_iter().flatten() {
-        let scheme = keys.table("quantization_config")?;
-        let scheme = scheme.map(|table| table.text("quant_method")).transpose()?.flatten();
-        if scheme != Some("mxfp4") {
-            keys.refuse("quantization_config", "quantised checkpoints")?;
-        }
-    }
     // As in transformers, what the whole model says counts.
     let tied = keys.flag("tie_word_embeddings")?;
     let keys = text_model.as_ref().unwrap_or(keys);

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::files::Text;
+use super::quantised::Quantised;
 use crate::checkpoint::chat::eos_token;
 use crate::checkpoint::families::{self, ConfigKeys};
 use crate::core::distribution::Token;
@@ -52,15 +53,17 @@ enum Ids {
     Many(Vec<Token>),
 }
 
-/// Reads `config.json`: the decoder's shape, and the tokens that begin and end a text,
-/// unless `generation`, the content of `generation_config.json`, gives these. If neither names a
-/// token that ends a text, `eos_token` of the tokenizer does.
+/// Reads `config.json`: the decoder's shape, how matrices are quantised, and the tokens that begin
+/// and end a text, unless `generation`, the content of `generation_config.json`, gives
+/// these. If neither names a token that ends a text, `eos_token` of the tokenizer does.
 pub(super) fn read_config(
     text: &Text,
     generation: Option<&Text>,
-) -> Result<(Config, Marks), Error> {
+) -> Result<(Config, Option<Quantised>, Marks), Error> {
     let table = text.json::<Map<String, Value>>()?;
-    let config = families::config(&ConfigKeys::new(&text.file, &table))?;
+    let keys = ConfigKeys::new(&text.file, &table);
+    let config = families::config(&keys)?;
+    let quantised = Quantised::read(&keys)?;
     let said = generation.map(Text::json::<RawMarks>).transpose()?.unwrap_or_default();
     let other = text.json::<RawMarks>()?.with_those_of_the_text_model();
     let ids = |ids: Option<Ids>| {
@@ -78,7 +81,7 @@ pub(super) fn read_config(
     }
     let named =
         if end.is_empty() { eos_token(text.file.parent().unwrap_or(Path::new("")))? } else { None };
-    Ok((config, Marks { begin, end, named, note }))
+    Ok((config, quantised, Marks { begin, end, named, note }))
 }
 
 impl Marks {

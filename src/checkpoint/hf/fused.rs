@@ -2,6 +2,11 @@
 //! expert: `experts.3.up_proj.weight` stands for some columns of `experts.gate_up_proj`, or for
 //! some rows of `experts.gate_up_proj_blocks`.
 
+use std::sync::Arc;
+
+use safetensors::tensor::TensorInfo;
+
+use super::stored::Stored;
 use super::weights::Safetensors;
 use crate::checkpoint::files::not_finite;
 use crate::core::error::Error;
@@ -166,6 +171,48 @@ impl Safetensors {
             return Ok(RawRows { kind, blocks });
         }
         Err(not_finite(self.path(&places[1].0), &places[1].0))
+    }
+
+    /// Checks that a tensor holds parts of this shape for more than `expert` experts.
+    fn check_expert(&self, name: &str, expert: usize, rest: &[usize]) -> Result<(), Error> {
+        self.find_expert(name, expert, rest).map(drop)
+    }
+
+    fn find_expert(
+        &self,
+        name: &str,
+        expert: usize,
+        rest: &[usize],
+    ) -> Result<(&Stored, &TensorInfo), Error> {
+        let (stored, info) = self.locate(name)?;
+        match &info.shape[..] {
+            [experts, found @ ..] if *experts > expert && found == rest => Ok((stored, info)),
+            found => {
+                let what = format!("tensor {name} has shape {found:?}, but config.json asks for");
+                let what = format!("{what} more than {expert} experts of shape {rest:?}");
+                Err(stored.file.fault(what))
+            }
+        }
+    }
+
+    /// The bytes of the part of an expert in a tensor of all experts.
+    fn expert(&self, name: &str, expert: usize, rest: &[usize]) -> Result<Arc<Vec<u8>>, Error> {
+        let key = format!("{name}[{expert}]");
+        let last = self.expert.lock();
+        if last.0 == key {
+            return Ok(Arc::clone(&last.1));
+        }
+        drop(last);
+        let (stored, info) = self.find_expert(name, expert, rest)?;
+        let (start, end) = info.data_offsets;
+        let length = (end - start) / info.shape[0];
+        let place = (stored.header.len() + start + expert * length) as u64;
+        let mut bytes = Vec::with_capacity(length);
+        let hash = stored.file.hashed((place, length as u64), 1, |piece| bytes.extend(piece))?;
+        self.read.lock().insert(key.clone(), hash);
+        let bytes = Arc::new(bytes);
+        *self.expert.lock() = (key, Arc::clone(&bytes));
+        Ok(bytes)
     }
 }
 

@@ -37,10 +37,10 @@ pub(in crate::checkpoint) struct Safetensors {
     /// What the names of matrices begin with that are stored with one row per input.
     transposed: Option<String>,
     /// SHA-256 of the tensors that were read.
-    read: Mutex<BTreeMap<String, [u8; 32]>>,
+    pub(super) read: Mutex<BTreeMap<String, [u8; 32]>>,
     /// The last part of a tensor of all experts that was read, by its key in `read`: gate and up
     /// projection have one.
-    expert: Mutex<(String, Arc<Vec<u8>>)>,
+    pub(super) expert: Mutex<(String, Arc<Vec<u8>>)>,
 }
 
 /// What the name of a tensor begins with in a model, and in the larger model that contains it.
@@ -182,6 +182,44 @@ impl Safetensors {
         Ok(numbers)
     }
 
+    /// The bytes of a tensor.
+    ///
+    /// # Errors
+    /// If it is missing, has another shape or type, or cannot be read.
+    pub(super) fn bytes(
+        &self,
+        name: &str,
+        dtype: Dtype,
+        shape: &[usize],
+    ) -> Result<Vec<u8>, Error> {
+        self.check_type(name, dtype, shape)?;
+        let (stored, info) = self.find(name, shape)?;
+        let mut bytes = Vec::with_capacity(info.data_offsets.1 - info.data_offsets.0);
+        let hash = stored.pieces(info, 1, |piece| bytes.extend_from_slice(piece))?;
+        self.read.lock().insert(name.to_owned(), hash);
+        Ok(bytes)
+    }
+
+    /// Checks that a tensor of this type and shape is there.
+    pub(super) fn check_type(
+        &self,
+        name: &str,
+        dtype: Dtype,
+        shape: &[usize],
+    ) -> Result<(), Error> {
+        let (stored, info) = self.find(name, shape)?;
+        if info.dtype == dtype {
+            return Ok(());
+        }
+        let found = info.dtype;
+        Err(stored.file.fault(format!("tensor {name} is of type {found}, but must be {dtype}")))
+    }
+
+    /// The type and the shape of a tensor, if it is there.
+    pub(super) fn form(&self, name: &str) -> Option<(Dtype, &[usize])> {
+        self.info(name).map(|info| (info.dtype, &*info.shape))
+    }
+
     /// A tensor as it is stored, if that is in blocks.
     ///
     /// # Errors
@@ -205,58 +243,6 @@ impl Safetensors {
         });
         let first = kinds.next().unwrap_or_default();
         if kinds.all(|kind| kind == first) { first } else { engine::Dtype::Stored }
-    }
-
-    /// Checks that a tensor holds parts of this shape for more than `expert` experts.
-    pub(super) fn check_expert(
-        &self,
-        name: &str,
-        expert: usize,
-        rest: &[usize],
-    ) -> Result<(), Error> {
-        self.find_expert(name, expert, rest).map(drop)
-    }
-
-    fn find_expert(
-        &self,
-        name: &str,
-        expert: usize,
-        rest: &[usize],
-    ) -> Result<(&Stored, &TensorInfo), Error> {
-        let (stored, info) = self.locate(name)?;
-        match &info.shape[..] {
-            [experts, found @ ..] if *experts > expert && found == rest => Ok((stored, info)),
-            found => {
-                let what = format!("tensor {name} has shape {found:?}, but config.json asks for");
-                let what = format!("{what} more than {expert} experts of shape {rest:?}");
-                Err(stored.file.fault(what))
-            }
-        }
-    }
-
-    /// The bytes of the part of an expert in a tensor of all experts.
-    pub(super) fn expert(
-        &self,
-        name: &str,
-        expert: usize,
-        rest: &[usize],
-    ) -> Result<Arc<Vec<u8>>, Error> {
-        let key = format!("{name}[{expert}]");
-        let last = self.expert.lock();
-        if last.0 == key {
-            return Ok(Arc::clone(&last.1));
-        }
-        drop(last);
-        let (stored, info) = self.find_expert(name, expert, rest)?;
-        let (start, end) = info.data_offsets;
-        let length = (end - start) / info.shape[0];
-        let place = (stored.header.len() + start + expert * length) as u64;
-        let mut bytes = Vec::with_capacity(length);
-        let hash = stored.file.hashed((place, length as u64), 1, |piece| bytes.extend(piece))?;
-        self.read.lock().insert(key.clone(), hash);
-        let bytes = Arc::new(bytes);
-        *self.expert.lock() = (key, Arc::clone(&bytes));
-        Ok(bytes)
     }
 
     /// The file that holds a tensor.
@@ -329,7 +315,7 @@ impl Safetensors {
         Ok((stored, info))
     }
 
-    fn locate(&self, name: &str) -> Result<(&Stored, &TensorInfo), Error> {
+    pub(super) fn locate(&self, name: &str) -> Result<(&Stored, &TensorInfo), Error> {
         let name = &*renamed(name, self.within);
         let missing = || format!("tensor {name} is missing");
         let number = match &self.shard {
