@@ -67,7 +67,8 @@ impl NewArgs {
              target = {target}\n\
              {draft}\
              # Type of the weights in memory: f32, bf16, f16, q8_0, or stored (the default for GGUF\n\
-             # files). A smaller type makes plain and speculative decoding faster.\n\
+             # files and quantised folders). A smaller type makes plain and speculative decoding\n\
+             # faster.\n\
              # dtype = \"bf16\"\n\
              # Sets by name, and files by their path from the folder in which you start specdec.\n\
              prompts = [{prompts}]\n\

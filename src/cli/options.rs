@@ -81,8 +81,8 @@ pub(super) struct ModelArgs {
     /// [default: native on the CPU, else candle]
     #[arg(long, value_name = "NAME", value_parser = named(Engine::ALL, Engine::name))]
     engine: Option<Engine>,
-    /// Data type of the models' weights in memory [default: stored for GGUF files on
-    /// the native engine, else f32]
+    /// Data type of the models' weights in memory [default: stored for GGUF files and
+    /// quantised folders on the native engine, else f32]
     #[arg(long, value_name = "TYPE", value_parser = named(Dtype::ALL, Dtype::name))]
     dtype: Option<Dtype>,
     /// Data type of the draft model's weights [default: the target's]
