@@ -61,6 +61,13 @@ impl OpenFile {
         Ok(hash.finalize().into())
     }
 
+    /// `length` bytes from `start`, which the caller has compared with the length of the file.
+    pub(super) fn bytes(&self, start: u64, length: usize) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; length];
+        self.from(start).read_exact(&mut bytes).map_err(|e| self.failed(&e))?;
+        Ok(bytes)
+    }
+
     /// The error for a read of bytes that the file had when it was opened.
     pub(super) fn failed(&self, why: &io::Error) -> Error {
         match why.kind() {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 #[cfg(feature = "harness")]
 use super::ModelSummary;
-use super::{gguf_model, heads, hf, layout};
+use super::{gguf_model, heads, hf_model, layout};
 use crate::core::error::Error;
 use crate::engine::{HeadSettings, Settings, Source};
 use crate::io::input::{is_shipped, read_text};
@@ -45,8 +45,8 @@ fn load_cached(source: &Source, role: Role) -> Result<Loaded, Error> {
     check_settings(source)?;
     match (is_file(path)?, role) {
         (true, _) => gguf_model::load(source),
-        (false, Role::Target) => hf::load(source),
-        (false, Role::Draft) => heads::in_parallel(source, hf::load(source)?),
+        (false, Role::Target) => hf_model::load(source),
+        (false, Role::Draft) => heads::in_parallel(source, hf_model::load(source)?),
     }
 }
 
@@ -100,7 +100,8 @@ pub fn summarise(source: &Source) -> Result<ModelSummary, Error> {
     if heads::is_head(&source.path) {
         return heads::summarise(&source.path);
     }
-    let summarise = if is_file(&source.path)? { gguf_model::summarise } else { hf::summarise };
+    let summarise =
+        if is_file(&source.path)? { gguf_model::summarise } else { hf_model::summarise };
     summarise(Path::new(&source.path))
 }
 

@@ -13,11 +13,13 @@ pub mod gguf;
 pub(crate) mod gguf_model;
 pub(crate) mod heads;
 pub(crate) mod hf;
+pub(crate) mod hf_model;
 #[cfg(feature = "harness")]
 pub(crate) mod hub;
 pub(crate) mod layout;
 pub(crate) mod load;
 pub mod pair;
+pub(crate) mod sentence_piece;
 pub(crate) mod shapes;
 #[cfg(feature = "harness")]
 pub(crate) mod summary;

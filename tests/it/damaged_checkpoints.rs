@@ -18,6 +18,8 @@ use crate::damage_support::{Memory, damage, files};
 use crate::families::root;
 use crate::fixtures::seeded;
 
+mod older;
+
 /// Number of damaged files.
 const FILES: usize = 2_000;
 /// The checkpoints that are damaged; together they have most keys.

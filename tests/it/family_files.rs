@@ -17,6 +17,10 @@ use crate::checkpoint::{Checkpoint, settings_of, write_json};
 use crate::families::root;
 use crate::model_llama::all_rows;
 
+mod sentence_pieces;
+pub(crate) mod torch_files;
+mod torch_weights;
+
 /// The logits after each of many tokens.
 fn logits(folder: &Path, engine: Engine) -> Vec<Vec<f32>> {
     let settings = Settings { threads: Some(1), ..settings_of(engine) };

@@ -65,8 +65,9 @@ fn the_error_for_a_folder_in_another_format_explains_what_to_do() {
     for (missing, other, what) in [
         ("config.json", "tiny.gguf", "give the path of the GGUF file"),
         ("config.json", "snapshots", "below its snapshots/"),
-        ("tokenizer.json", "tokenizer.model", "save tokenizer.model as tokenizer.json"),
-        ("model.safetensors", "pytorch_model.bin", "save the weights as safetensors"),
+        ("tokenizer.json", "tekken.json", "/tekken.json').save_pretrained('"),
+        ("tokenizer.json", "merges.txt", "/tokenizer.json')\""),
+        ("model.safetensors", "consolidated.00.pth", "convert weights in Meta's own layout"),
     ] {
         let sentence = replaced(missing, other);
         has(&sentence, missing);

@@ -18,5 +18,5 @@ pub(crate) use self::child::prompt;
 pub use self::child::{
     RENDER_CHAT, RENDER_LATE, RENDER_MEMORY, RENDER_TIME, render_by, render_chat,
 };
-pub(crate) use self::source::{TemplateSource, eos_token};
+pub(crate) use self::source::{TemplateSource, eos_token, strings_of_tokens};
 pub use self::template::ChatTemplate;

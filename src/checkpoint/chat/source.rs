@@ -104,7 +104,7 @@ fn object(file: &Path) -> Result<Map<String, Value>, Error> {
 
 /// The strings of special tokens: those of keys such as `bos_token`, whose values are strings
 /// or objects with the string as `content`.
-fn strings_of_tokens(config: Map<String, Value>) -> Map<String, Value> {
+pub(crate) fn strings_of_tokens(config: Map<String, Value>) -> Map<String, Value> {
     let tokens = config.into_iter().filter(|(key, _)| key.ends_with("_token"));
     let string = |value: Value| match value {
         Value::String(text) => Some(text),

@@ -10,19 +10,26 @@ use tokenizers::{
     Model, ModelWrapper, Result as TokenizerResult, SplitDelimiterBehavior, Tokenizer,
 };
 
-use super::names::{TokenNames, TokenUse};
+use super::names::{NORMAL, TokenNames, TokenUse};
 use super::score_greedy::{ScoreGreedy, byte_name};
 use super::{Dialect, GgmlVocabulary, merges};
 use crate::checkpoint::alphabet::SPACE;
 use crate::core::distribution::Token;
 use crate::model::Spelling;
 
-/// A tokenizer that merges by scores, and the text of its tokens.
+/// A tokenizer that merges by scores, and the text of its tokens. `into_all` says whether
+/// neighbours may make control tokens and those of bytes.
 pub(super) fn by_scores(
     vocabulary: &GgmlVocabulary,
     names: &TokenNames,
+    into_all: bool,
 ) -> Result<(Tokenizer, EscapedText), String> {
-    let scores = scores(vocabulary)?;
+    let mut scores = scores(vocabulary)?;
+    for (score, kind) in scores.iter_mut().zip(&vocabulary.types) {
+        if !into_all && *kind != NORMAL {
+            *score = f32::NAN;
+        }
+    }
     let vocab = names.vocab();
     let bytes = byte_tokens(|name| vocab.get(name).copied())?;
     let model = BPE::builder().vocab_and_merges(vocab, Vec::new());
@@ -110,7 +117,7 @@ impl EscapedText {
     }
 
     fn is_whole(&self, id: Token) -> bool {
-        self.uses[id as usize] != TokenUse::Piece
+        self.uses.get(id as usize) != Some(&TokenUse::Piece)
     }
 }
 

@@ -76,7 +76,7 @@ pub struct GgmlVocabulary {
 }
 
 /// A tokenizer of the library, and what it does not do by itself.
-type Made = (Tokenizer, Option<Box<dyn Dialect>>);
+pub(super) type Made = (Tokenizer, Option<Box<dyn Dialect>>);
 
 impl GgmlVocabulary {
     /// The codec of this vocabulary, which comes from `file`. With `special_tokens`, texts
@@ -116,14 +116,14 @@ impl GgmlVocabulary {
     }
 
     fn make(&self, names: &TokenNames, marks: &Marks) -> Result<Made, String> {
-        let (mut tokenizer, dialect, begins): (_, Box<dyn Dialect>, _) = match self.model.as_str() {
+        let (tokenizer, dialect, begins): (_, Box<dyn Dialect>, _) = match self.model.as_str() {
             "gpt2" => {
                 let pre = pre_tokenizers::named(self.pre.as_deref().unwrap_or("default"))?;
                 let (tokenizer, dialect) = byte_level::make(self, names, pre)?;
                 (tokenizer, Box::new(dialect), pre.begins)
             }
             "llama" => {
-                let (tokenizer, dialect) = escaped::by_scores(self, names)?;
+                let (tokenizer, dialect) = escaped::by_scores(self, names, true)?;
                 (tokenizer, Box::new(dialect), true)
             }
             "gemma4" => {
@@ -136,9 +136,28 @@ impl GgmlVocabulary {
                 return Err(unknown.to_string());
             }
         };
+        self.finish((tokenizer, dialect), names, begins, marks.begin)
+    }
+
+    /// A tokenizer that gives a text the tokens of SentencePiece, where no neighbours make a
+    /// control token.
+    pub(super) fn sentence_piece(&self) -> Result<Made, String> {
+        let names = TokenNames::read(self)?;
+        let (tokenizer, dialect) = escaped::by_scores(self, &names, false)?;
+        self.finish((tokenizer, Box::new(dialect)), &names, true, self.bos)
+    }
+
+    /// Adds the tokens that are found in texts by their names, and those around every text.
+    fn finish(
+        &self,
+        (mut tokenizer, dialect): (Tokenizer, Box<dyn Dialect>),
+        names: &TokenNames,
+        begins: bool,
+        bos: Option<Token>,
+    ) -> Result<Made, String> {
         let added = names.added(&self.name);
         tokenizer.add_tokens(added).map_err(|e| format!("tokenizer.ggml.tokens: {e}"))?;
-        let bos = (self.add_bos.unwrap_or(begins), marks.begin);
+        let bos = (self.add_bos.unwrap_or(begins), bos);
         let eos = (self.add_eos.unwrap_or(false), self.eos(names));
         let around = around(names, bos, eos)?;
         tokenizer.with_post_processor(around);

@@ -9,6 +9,7 @@ use super::GgmlVocabulary;
 use crate::core::distribution::Token;
 
 /// Values of `tokenizer.ggml.token_type`.
+pub(super) const NORMAL: i32 = 1;
 const UNKNOWN: i32 = 2;
 const CONTROL: i32 = 3;
 const USER_DEFINED: i32 = 4;
@@ -71,7 +72,7 @@ impl<'a> TokenNames<'a> {
             let what = format!("tokenizer.ggml.token_type has {types} values for {tokens} tokens");
             return Err(what);
         }
-        let kind = |id: usize| types.get(id).copied().unwrap_or(1);
+        let kind = |id: usize| types.get(id).copied().unwrap_or(NORMAL);
         let uses = names.iter().enumerate().map(|(id, name)| token_use(name, kind(id))).collect();
         let names = Self { names, uses };
         names.refuse_duplicates()?;

@@ -15,7 +15,7 @@ use crate::core::distribution::Token;
 /// The scores of tokens, and the tokens for single bytes.
 #[derive(Debug)]
 pub(super) struct ScoreGreedy {
-    /// By id; none is NaN, and no zero is negative.
+    /// By id; NaN for a token that no neighbours make. No zero is negative.
     pub(super) scores: Vec<f32>,
     /// By byte.
     pub(super) bytes: [Token; 256],
@@ -94,7 +94,7 @@ impl ScoreGreedy {
         let right = symbols[left].right?;
         let both = &text[symbols[left].start..symbols[right].end];
         let score = self.scores[model.token_to_id(both)? as usize];
-        Some(Neighbours { score, left, right, length: both.len() })
+        (!score.is_nan()).then_some(Neighbours { score, left, right, length: both.len() })
     }
 
     fn pieces(&self, model: &ModelWrapper, text: &str, symbol: &Symbol) -> Vec<Piece> {

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::checkpoint::ModelSummary;
 use crate::checkpoint::families::{self, ConfigKeys};
 use crate::checkpoint::gguf::GgufCheckpoint;
-use crate::checkpoint::hf::{Safetensors, Text};
+use crate::checkpoint::hf::{Text, Weights};
 use crate::checkpoint::layout;
 use crate::core::distribution::Token;
 use crate::core::error::Error;
@@ -20,10 +20,10 @@ use crate::io::input::is_there;
 use crate::model::HiddenStates;
 use crate::model::toy::hex;
 
-/// The weights of some formats, if there is no `model.safetensors`.
-const OTHER_WEIGHTS: &str = "medusa_lm_head.safetensors";
-/// Weights that are programs, not data.
-const PICKLES: [&str; 3] = ["pytorch_model.bin", "medusa_lm_head.pt", "model.pt"];
+/// Files with the weights of heads; the first one that is there counts. Heads may have those of
+/// other models, too.
+const OWN_WEIGHTS: [&str; 4] =
+    ["medusa_lm_head.safetensors", "model.safetensors", "medusa_lm_head.pt", "model.pt"];
 
 /// Keys that only configurations of heads have.
 const KEYS: [&str; 5] = [
@@ -39,14 +39,20 @@ const TENSORS: [&str; 3] = ["fc.weight", "fc_norm.0.weight", "encoder.fc.weight"
 /// Whether a folder has no tokenizer, and a configuration or tensors of a head.
 pub(super) fn is_head(folder: &Path) -> bool {
     let there = |name: &str| is_there(&folder.join(name));
-    if !there("config.json") || there("tokenizer.json") {
+    if !there("config.json") || there("tokenizer.json") || there("tokenizer.model") {
         return false;
     }
     let config = Text::read(folder.join("config.json"));
     let table = config.and_then(|config| config.json::<Map<String, Value>>());
     let says = table.is_ok_and(|table| KEYS.iter().any(|key| table.contains_key(*key)));
-    let has = |weights: Safetensors| TENSORS.iter().any(|name| weights.has(name));
-    says || Safetensors::open(folder).is_ok_and(has)
+    let has = |weights: Weights| TENSORS.iter().any(|name| weights.has(name));
+    says || weights(folder).is_ok_and(has)
+}
+
+/// The weights of a folder.
+fn weights(folder: &Path) -> Result<Weights, Error> {
+    let own = OWN_WEIGHTS.iter().map(|name| folder.join(name)).find(|file| is_there(file));
+    own.map_or_else(|| Weights::open(folder), Weights::of_file)
 }
 
 /// The files of a head, by the keys and names that they have in the Hugging Face layout.
@@ -103,7 +109,7 @@ impl HeadStore for GgufCheckpoint {
 struct HeadFolder {
     config: Text,
     table: Map<String, Value>,
-    weights: Safetensors,
+    weights: Weights,
 }
 
 impl HeadFolder {
@@ -111,19 +117,7 @@ impl HeadFolder {
     fn open(folder: &Path) -> Result<Self, Error> {
         let config = Text::read(folder.join("config.json"))?;
         let table = config.json()?;
-        let pickle = PICKLES.iter().find(|name| is_there(&folder.join(name)));
-        let other = folder.join(OTHER_WEIGHTS);
-        let weights =
-            if is_there(&other) { Safetensors::of_file(other) } else { Safetensors::open(folder) };
-        let weights = weights.map_err(|error| match pickle {
-            None => error,
-            Some(name) => Error::file(
-                &folder.join(name),
-                "pickled weights are programs and are not run: load them with torch.load, and save \
-                 the dictionary with safetensors.torch.save_file as model.safetensors",
-            ),
-        })?;
-        Ok(Self { config, table, weights })
+        Ok(Self { config, table, weights: weights(folder)? })
     }
 }
 

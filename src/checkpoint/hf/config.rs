@@ -31,7 +31,7 @@ pub(crate) struct Marks {
     /// The tokens that end a text.
     pub(crate) end: Vec<Token>,
     /// The name of the token that ends a text if there is none in `end`.
-    pub(super) named: Option<String>,
+    pub(crate) named: Option<String>,
     /// What a user should know about the tokens that end a text.
     pub(super) note: Option<&'static str>,
 }
@@ -56,7 +56,7 @@ enum Ids {
 /// Reads `config.json`: the decoder's shape, how matrices are quantised, and the tokens that begin
 /// and end a text, unless `generation`, the content of `generation_config.json`, gives
 /// these. If neither names a token that ends a text, `eos_token` of the tokenizer does.
-pub(super) fn read_config(
+pub(crate) fn read_config(
     text: &Text,
     generation: Option<&Text>,
 ) -> Result<(Config, Option<Quantised>, Marks), Error> {

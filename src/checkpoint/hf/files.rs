@@ -15,7 +15,7 @@ use crate::io::input::{foreign, read_whole};
 #[derive(Debug)]
 pub(in crate::checkpoint) struct Text {
     pub(in crate::checkpoint) file: PathBuf,
-    pub(super) bytes: Vec<u8>,
+    pub(in crate::checkpoint) bytes: Vec<u8>,
 }
 
 impl Text {

@@ -4,10 +4,8 @@
 
 use std::sync::Arc;
 
-use safetensors::tensor::TensorInfo;
-
-use super::stored::Stored;
-use super::weights::Safetensors;
+use super::stored::{Place, Stored};
+use super::weights::Weights;
 use crate::checkpoint::files::not_finite;
 use crate::core::error::Error;
 use crate::engine::blocks::{RawRows, TensorKind};
@@ -59,7 +57,7 @@ impl Fused {
     }
 }
 
-impl Safetensors {
+impl Weights {
     /// The tensors of all experts that a tensor of one of them is a part of; none if it is stored on
     /// its own, or is missing.
     fn fused(&self, name: &str) -> Option<Fused> {
@@ -183,10 +181,10 @@ impl Safetensors {
         name: &str,
         expert: usize,
         rest: &[usize],
-    ) -> Result<(&Stored, &TensorInfo), Error> {
-        let (stored, info) = self.locate(name)?;
-        match &info.shape[..] {
-            [experts, found @ ..] if *experts > expert && found == rest => Ok((stored, info)),
+    ) -> Result<(&Stored, &Place), Error> {
+        let (stored, place) = self.locate(name)?;
+        match &place.shape[..] {
+            [experts, found @ ..] if *experts > expert && found == rest => Ok((stored, place)),
             found => {
                 let what = format!("tensor {name} has shape {found:?}, but config.json asks for");
                 let what = format!("{what} more than {expert} experts of shape {rest:?}");
@@ -203,12 +201,12 @@ impl Safetensors {
             return Ok(Arc::clone(&last.1));
         }
         drop(last);
-        let (stored, info) = self.find_expert(name, expert, rest)?;
-        let (start, end) = info.data_offsets;
-        let length = (end - start) / info.shape[0];
-        let place = (stored.header.len() + start + expert * length) as u64;
-        let mut bytes = Vec::with_capacity(length);
-        let hash = stored.file.hashed((place, length as u64), 1, |piece| bytes.extend(piece))?;
+        let (stored, place) = self.find_expert(name, expert, rest)?;
+        let (start, length) = place.bytes;
+        let length = length / place.shape[0] as u64;
+        let part = (start + expert as u64 * length, length);
+        let mut bytes = Vec::with_capacity(length as usize);
+        let hash = stored.file.hashed(part, 1, |piece| bytes.extend(piece))?;
         self.read.lock().insert(key.clone(), hash);
         let bytes = Arc::new(bytes);
         *self.expert.lock() = (key, Arc::clone(&bytes));

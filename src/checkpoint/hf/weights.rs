@@ -1,33 +1,33 @@
-//! Tensors from `model.safetensors`, whole or in shards.
+//! Tensors from files of weights, whole or in shards, in the format of safetensors or as
+//! `torch.save` writes them.
 //!
 //! Every tensor is read once, on request, and hashed as it is read: the hash covers
 //! exactly the weights that are computed with, and no part of a file stays in memory.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+#[cfg(feature = "harness")]
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ::safetensors::Dtype;
 use parking_lot::Mutex;
-use safetensors::Dtype;
-use safetensors::tensor::TensorInfo;
-use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::files::{Text, add_name};
-use super::stored::{Stored, kind_of};
+use super::index::{is_index, main_file, read_index, shard_names};
+use super::stored::{Place, Stored, kind_of};
+use super::{pickled, safetensors};
 #[cfg(feature = "harness")]
 use crate::checkpoint::ModelSummary;
-use crate::checkpoint::files::not_finite;
+use crate::checkpoint::files::{OpenFile, not_finite};
 use crate::core::error::Error;
 use crate::engine;
 use crate::engine::blocks::{RawRows, TensorKind};
-use crate::io::input::is_there;
 
-/// The file of the weights, unless they are sharded.
-const WHOLE: &str = "model.safetensors";
 /// The weights of a folder.
-pub(in crate::checkpoint) struct Safetensors {
+pub(in crate::checkpoint) struct Weights {
     files: Vec<Stored>,
     /// For sharded weights: the index, and the number of the file that holds each
     /// tensor.
@@ -56,23 +56,17 @@ const WITHIN: [Within; 3] = [
 /// One of these tensors is in every model.
 const EMBEDDINGS: [&str; 2] = ["model.embed_tokens.weight", "transformer.wte.weight"];
 
-#[derive(Deserialize)]
-struct Index {
-    weight_map: BTreeMap<String, String>,
-}
-
-impl Safetensors {
-    /// Opens the weights of `folder`: `model.safetensors`, or else what
-    /// `model.safetensors.index.json` names.
+impl Weights {
+    /// Opens the weights of `folder`: the first of [`WEIGHTS`](crate::checkpoint::layout::WEIGHTS)
+    /// that is there.
     pub(in crate::checkpoint) fn open(folder: &Path) -> Result<Self, Error> {
-        let whole = folder.join(WHOLE);
-        // A dangling link counts as present; reading it then fails.
-        if is_there(&whole) {
-            return Self::of_file(whole);
+        let main = main_file(folder);
+        if !is_index(&main) {
+            return Self::of_file(main);
         }
-        let (index, weight_map) = read_index(folder)?;
+        let (index, weight_map) = read_index(main)?;
         let names = shard_names(&index, &weight_map)?;
-        let files = names.iter().map(|name| Stored::open(folder.join(name)));
+        let files = names.iter().map(|name| open(folder.join(name)));
         let files = files.collect::<Result<_, _>>()?;
         let number = |file: &String| names.binary_search(&file).unwrap_or_default();
         let shard = weight_map.iter().map(|(tensor, file)| (tensor.clone(), number(file)));
@@ -82,7 +76,7 @@ impl Safetensors {
 
     /// Opens the weights of one file.
     pub(in crate::checkpoint) fn of_file(file: PathBuf) -> Result<Self, Error> {
-        Ok(Self::of_files(vec![Stored::open(file)?]).find_text_model())
+        Ok(Self::of_files(vec![open(file)?]).find_text_model())
     }
 
     fn of_files(files: Vec<Stored>) -> Self {
@@ -94,7 +88,7 @@ impl Safetensors {
     fn find_text_model(mut self) -> Self {
         if !EMBEDDINGS.iter().any(|name| self.has(name)) {
             let has = |within: &&Within| {
-                EMBEDDINGS.iter().any(|name| self.info(&renamed(name, Some(within))).is_some())
+                EMBEDDINGS.iter().any(|name| self.place(&renamed(name, Some(within))).is_some())
             };
             self.within = WITHIN.iter().find(has);
         }
@@ -121,7 +115,7 @@ impl Safetensors {
 
     /// Whether there is a tensor of this name.
     pub(in crate::checkpoint) fn has(&self, name: &str) -> bool {
-        self.info(name).is_some()
+        self.place(name).is_some()
     }
 
     /// A tensor in f32, of any stored type, row by row.
@@ -137,8 +131,8 @@ impl Safetensors {
         if let Some(fused) = self.get_fused(name, shape) {
             return fused;
         }
-        let (stored, info) = self.find(name, shape)?;
-        let (mut tensor, hash) = stored.tensor(name, info)?;
+        let (stored, place) = self.find(name, shape)?;
+        let (mut tensor, hash) = stored.tensor(name, place)?;
         if !tensor.iter().all(|weight| weight.is_finite()) {
             return Err(not_finite(stored.file.path(), name));
         }
@@ -160,26 +154,16 @@ impl Safetensors {
         name: &str,
         length: usize,
     ) -> Result<Vec<i64>, Error> {
-        let (stored, info) = self.find(name, &[length])?;
-        let unit = match info.dtype {
-            Dtype::I64 => 8,
-            Dtype::I32 => 4,
-            other => {
-                let what = format!("tensor {name} is of type {other}; supported are: i64, i32");
-                return Err(stored.file.fault(what));
-            }
-        };
-        let mut numbers = Vec::with_capacity(length);
-        let hash = stored.pieces(info, unit, |piece| {
-            let number = |bytes: &[u8]| match *bytes {
-                [a, b, c, d] => i64::from(i32::from_le_bytes([a, b, c, d])),
-                [a, b, c, d, e, f, g, h] => i64::from_le_bytes([a, b, c, d, e, f, g, h]),
-                _ => 0,
-            };
-            numbers.extend(piece.chunks_exact(unit).map(number));
-        })?;
+        let (stored, place) = self.find(name, &[length])?;
+        let (numbers, hash) = stored.integers(name, place)?;
         self.read.lock().insert(name.to_owned(), hash);
         Ok(numbers)
+    }
+
+    /// Whether two tensors are the same numbers of a file.
+    pub(in crate::checkpoint) fn are_one(&self, [one, other]: [&str; 2]) -> bool {
+        let bytes = |name| self.place(name).map(|(file, place)| (file, place.bytes));
+        bytes(one).is_some_and(|bytes_of_one| bytes(other) == Some(bytes_of_one))
     }
 
     /// The bytes of a tensor.
@@ -193,9 +177,9 @@ impl Safetensors {
         shape: &[usize],
     ) -> Result<Vec<u8>, Error> {
         self.check_type(name, dtype, shape)?;
-        let (stored, info) = self.find(name, shape)?;
-        let mut bytes = Vec::with_capacity(info.data_offsets.1 - info.data_offsets.0);
-        let hash = stored.pieces(info, 1, |piece| bytes.extend_from_slice(piece))?;
+        let (stored, place) = self.find(name, shape)?;
+        let mut bytes = Vec::with_capacity(place.bytes.1 as usize);
+        let hash = stored.file.hashed(place.bytes, 1, |piece| bytes.extend_from_slice(piece))?;
         self.read.lock().insert(name.to_owned(), hash);
         Ok(bytes)
     }
@@ -207,17 +191,17 @@ impl Safetensors {
         dtype: Dtype,
         shape: &[usize],
     ) -> Result<(), Error> {
-        let (stored, info) = self.find(name, shape)?;
-        if info.dtype == dtype {
+        let (stored, place) = self.find(name, shape)?;
+        if place.dtype == dtype {
             return Ok(());
         }
-        let found = info.dtype;
+        let found = place.dtype;
         Err(stored.file.fault(format!("tensor {name} is of type {found}, but must be {dtype}")))
     }
 
     /// The type and the shape of a tensor, if it is there.
     pub(super) fn form(&self, name: &str) -> Option<(Dtype, &[usize])> {
-        self.info(name).map(|info| (info.dtype, &*info.shape))
+        self.place(name).map(|(_, place)| (place.dtype, &*place.shape))
     }
 
     /// A tensor as it is stored, if that is in blocks.
@@ -232,9 +216,9 @@ impl Safetensors {
     /// The type of all matrices; [`Stored`](engine::Dtype::Stored) if they have several, or if some
     /// are stored in blocks.
     pub(in crate::checkpoint) fn dtype(&self) -> engine::Dtype {
-        let tensors = self.files.iter().flat_map(|stored| stored.tensors.tensors());
-        let matrices = tensors.filter(|(_, info)| info.shape.len() > 1);
-        let mut kinds = matrices.filter_map(|(name, info)| match info.dtype {
+        let tensors = self.files.iter().flat_map(|stored| &stored.tensors);
+        let matrices = tensors.filter(|(_, place)| place.shape.len() > 1);
+        let mut kinds = matrices.filter_map(|(name, place)| match place.dtype {
             Dtype::F32 => Some(engine::Dtype::F32),
             Dtype::F16 => Some(engine::Dtype::F16),
             Dtype::BF16 => Some(engine::Dtype::Bf16),
@@ -260,14 +244,15 @@ impl Safetensors {
         if let Some(kind) = self.kind_of_fused(name) {
             return kind;
         }
-        self.info(name).and_then(|info| kind_of(info.dtype)).unwrap_or(TensorKind::F32)
+        let kind = self.place(name).and_then(|(_, place)| kind_of(place.dtype));
+        kind.unwrap_or(TensorKind::F32)
     }
 
-    /// What the headers say of a tensor.
-    fn info(&self, name: &str) -> Option<&TensorInfo> {
+    /// The number of the file with a tensor, and where the tensor lies in it.
+    fn place(&self, name: &str) -> Option<(usize, &Place)> {
         let name = &*renamed(name, self.within);
-        let number = self.shard.as_ref().map_or(Some(&0), |(_, shard)| shard.get(name));
-        number.and_then(|&number| self.files[number].tensors.info(name))
+        let number = self.shard.as_ref().map_or(Some(0), |(_, shard)| shard.get(name).copied())?;
+        Some((number, self.files[number].tensors.get(name)?))
     }
 
     /// Adds everything that was read to a hash: names and headers of the files, and the
@@ -295,27 +280,35 @@ impl Safetensors {
     #[cfg(feature = "harness")]
     pub(in crate::checkpoint) fn summary(&self) -> ModelSummary {
         let bytes = self.files.iter().map(|stored| stored.file.length()).sum();
-        let infos = self.files.iter().flat_map(|stored| stored.tensors.tensors().into_values());
-        let count = |info: &TensorInfo| info.shape.iter().map(|&n| n as u64).product();
-        let tensors = infos.map(|info| (info.dtype.to_string(), count(info)));
+        let places = self
+            .files
+            .iter()
+            .enumerate()
+            .flat_map(|(file, stored)| stored.tensors.values().map(move |place| (file, place)));
+        // Tied tensors lie in one place, and are counted once.
+        let mut seen = BTreeSet::new();
+        let places = places.filter(|(file, place)| seen.insert((*file, place.bytes)));
+        let count = |place: &Place| place.shape.iter().map(|&n| n as u64).product();
+        let tensors = places.map(|(_, place)| (place.dtype.to_string(), count(place)));
         ModelSummary { bytes, ..ModelSummary::of_tensors(tensors) }
     }
 
-    fn find(&self, name: &str, shape: &[usize]) -> Result<(&Stored, &TensorInfo), Error> {
-        let (stored, info) = self.locate(name)?;
+    fn find(&self, name: &str, shape: &[usize]) -> Result<(&Stored, &Place), Error> {
+        let (stored, place) = self.locate(name)?;
         let mut shape = shape.to_vec();
         if self.is_transposed(name, &shape) {
             shape.reverse();
         }
-        if info.shape != shape {
-            let (name, found) = (renamed(name, self.within), &info.shape);
+        if place.shape != shape {
+            let (name, found) = (renamed(name, self.within), &place.shape);
             let what = format!("tensor {name} has shape {found:?}, but config.json asks for");
             return Err(stored.file.fault(format!("{what} {shape:?}")));
         }
-        Ok((stored, info))
+        Ok((stored, place))
     }
 
-    pub(super) fn locate(&self, name: &str) -> Result<(&Stored, &TensorInfo), Error> {
+    /// Where a tensor lies; numbers that do not lie row by row cannot be read.
+    pub(super) fn locate(&self, name: &str) -> Result<(&Stored, &Place), Error> {
         let name = &*renamed(name, self.within);
         let missing = || format!("tensor {name} is missing");
         let number = match &self.shard {
@@ -323,9 +316,21 @@ impl Safetensors {
             Some((index, shard)) => *shard.get(name).ok_or_else(|| index.fault(missing()))?,
         };
         let stored = &self.files[number];
-        let info = stored.tensors.info(name).ok_or_else(|| stored.file.fault(missing()))?;
-        Ok((stored, info))
+        let place = stored.tensors.get(name).ok_or_else(|| stored.file.fault(missing()))?;
+        if !place.by_rows {
+            let convert = pickled::convert(&stored.file);
+            let what = format!("tensor {name} does not lie row by row: {convert}");
+            return Err(stored.file.fault(what));
+        }
+        Ok((stored, place))
     }
+}
+
+/// Opens a file; its name says in which format it is.
+fn open(path: PathBuf) -> Result<Stored, Error> {
+    let is_safe = path.extension().is_some_and(|end| end == "safetensors");
+    let file = OpenFile::open(path)?;
+    if is_safe { safetensors::read(file) } else { pickled::read(file) }
 }
 
 /// The name of a tensor in the files.
@@ -333,38 +338,4 @@ fn renamed<'n>(name: &'n str, within: Option<&Within>) -> Cow<'n, str> {
     let renamed =
         within.and_then(|(own, there)| Some(format!("{there}{}", name.strip_prefix(own)?)));
     renamed.map_or(Cow::Borrowed(name), Cow::Owned)
-}
-
-/// The names of the files that hold the weights of `folder`, whether they are there or not.
-///
-/// # Errors
-/// If `model.safetensors.index.json` is damaged, or missing as well as `model.safetensors`.
-pub(crate) fn weight_files(folder: &Path) -> Result<Vec<String>, Error> {
-    if is_there(&folder.join(WHOLE)) {
-        return Ok(vec![WHOLE.to_owned()]);
-    }
-    let (index, weight_map) = read_index(folder)?;
-    Ok(shard_names(&index, &weight_map)?.into_iter().cloned().collect())
-}
-
-/// The list of shards, and the shard of each tensor.
-fn read_index(folder: &Path) -> Result<(Text, BTreeMap<String, String>), Error> {
-    let index = Text::read(folder.join("model.safetensors.index.json"))?;
-    let weight_map = index.json::<Index>()?.weight_map;
-    Ok((index, weight_map))
-}
-
-/// The sorted names of the shards.
-fn shard_names<'m>(
-    index: &Text,
-    weight_map: &'m BTreeMap<String, String>,
-) -> Result<Vec<&'m String>, Error> {
-    let mut names = weight_map.values().collect::<Vec<_>>();
-    names.sort();
-    names.dedup();
-    // A shard lies next to its index; a path to another folder is rejected.
-    match names.iter().find(|n| Path::new(n).file_name() != Some(n.as_ref())) {
-        Some(name) => Err(index.fault(format!("\"{name}\" is not the name of a file"))),
-        None => Ok(names),
-    }
 }

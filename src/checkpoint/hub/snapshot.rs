@@ -9,13 +9,9 @@ use super::gguf;
 use super::name::{HubFile, HubName};
 use super::walk::paths_below;
 use crate::checkpoint::hf::weight_files;
-use crate::checkpoint::layout::is_gguf;
+use crate::checkpoint::layout::{self, NEEDED, WEIGHTS, is_gguf};
 use crate::core::error::Error;
 
-/// The files without which there is no model, besides its weights.
-const NEEDED: [&str; 2] = ["config.json", "tokenizer.json"];
-/// The weights: whole, or the list of their shards.
-const WEIGHTS: [&str; 2] = ["model.safetensors", "model.safetensors.index.json"];
 /// Ends of the names of files that loaders read.
 const READ: [&str; 3] = [".json", ".jinja", ".safetensors"];
 
@@ -78,15 +74,17 @@ impl Snapshot<'_> {
         for path in paths.iter().filter(|path| !path.contains('/')).filter(read) {
             self.check(path)?;
         }
-        // What lies there in another format than ours, its loader explains better.
-        let stands_in = |ends: &[&str]| paths.iter().any(|p| ends.iter().any(|e| p.ends_with(e)));
-        if stands_in(&["tokenizer.model", ".bin", ".pth"]) {
-            return Ok(folder);
+        if let Some(missing) = layout::missing(&paths) {
+            // What lies there in another format than ours, its loader explains better.
+            return match layout::instead(missing, &paths, &folder) {
+                Some(_) => Ok(folder),
+                None => Err(self.lacks(&format!("{missing} is missing"))),
+            };
         }
-        let weights = WEIGHTS.iter().find(|file| is_there(file));
-        let missing = NEEDED.iter().find(|file| !is_there(file));
-        if let Some(file) = missing.or(weights.is_none().then_some(&WEIGHTS[0])) {
-            return Err(self.lacks(&format!("{file} is missing")));
+        for files in NEEDED {
+            if let Some(file) = files.iter().find(|file| is_there(file)) {
+                self.check(file)?;
+            }
         }
         for file in &weight_files(&folder)? {
             self.check(file)?;

@@ -15,6 +15,8 @@ mod named;
 mod native;
 #[cfg(feature = "engine")]
 mod parity;
+#[cfg(feature = "peers")]
+mod pickled;
 #[cfg(feature = "harness")]
 mod places;
 #[cfg(feature = "harness")]

@@ -5,7 +5,7 @@ use safetensors::Dtype;
 use super::four_bits::{Group, PER_WORD, check_inputs, check_outputs, integers, words};
 use super::{Matrix, Method, Scheme, Schemes, check_text, unsupported};
 use crate::checkpoint::families::ConfigKeys;
-use crate::checkpoint::hf::weights::Safetensors;
+use crate::checkpoint::hf::weights::Weights;
 use crate::core::error::Error;
 use crate::engine::blocks::TensorKind;
 
@@ -51,7 +51,7 @@ impl Scheme for Awq {
         INTEGERS
     }
 
-    fn kind(&self, files: &Safetensors, module: &str) -> TensorKind {
+    fn kind(&self, files: &Weights, module: &str) -> TensorKind {
         let form = files.form(&format!("{module}.{INTEGERS}"));
         let inputs = form.and_then(|(_, shape)| shape.first().copied());
         self.group.kind(inputs.unwrap_or_default())

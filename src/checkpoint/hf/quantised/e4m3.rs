@@ -7,7 +7,7 @@
 use safetensors::Dtype;
 
 use super::{Matrix, Scheme, has};
-use crate::checkpoint::hf::weights::Safetensors;
+use crate::checkpoint::hf::weights::Weights;
 use crate::core::error::Error;
 use crate::engine::blocks::{E4M3_LENGTH, TensorKind, push_e4m3_row};
 
@@ -87,14 +87,14 @@ impl Scheme for E4m3Scheme {
     }
 
     /// Scales show that it was to be quantised: then its type is checked.
-    fn has(&self, files: &Safetensors, module: &str) -> bool {
+    fn has(&self, files: &Weights, module: &str) -> bool {
         let numbers = files.form(&format!("{module}.{NUMBERS}"));
         numbers.is_some_and(|(dtype, _)| {
             dtype == Dtype::F8_E4M3 || self.scales.iter().any(|part| has(files, module, part))
         })
     }
 
-    fn kind(&self, _: &Safetensors, _: &str) -> TensorKind {
+    fn kind(&self, _: &Weights, _: &str) -> TensorKind {
         TensorKind::E4m3
     }
 

@@ -11,7 +11,7 @@ use super::four_bits::{
 };
 use super::{CONVERT, Matrix, Method, Scheme, Schemes, check_text, convertible, has, unsupported};
 use crate::checkpoint::families::ConfigKeys;
-use crate::checkpoint::hf::weights::Safetensors;
+use crate::checkpoint::hf::weights::Weights;
 use crate::core::error::Error;
 use crate::engine::blocks::TensorKind;
 
@@ -65,7 +65,7 @@ impl Scheme for Gptq {
         INTEGERS
     }
 
-    fn kind(&self, files: &Safetensors, module: &str) -> TensorKind {
+    fn kind(&self, files: &Weights, module: &str) -> TensorKind {
         let form = files.form(&format!("{module}.{INTEGERS}"));
         let words = form.and_then(|(_, shape)| shape.first().copied());
         self.group.kind(words.unwrap_or_default().saturating_mul(PER_WORD))

@@ -15,7 +15,7 @@ mod packed;
 
 use std::fmt::Display;
 
-use super::weights::Safetensors;
+use super::weights::Weights;
 use crate::checkpoint::families::{ConfigKeys, TEXT_MODEL};
 use crate::checkpoint::files::not_finite;
 use crate::core::error::Error;
@@ -55,12 +55,12 @@ trait Scheme: Sync {
     fn part(&self) -> &'static str;
 
     /// Whether the matrix of a module is stored like this.
-    fn has(&self, files: &Safetensors, module: &str) -> bool {
+    fn has(&self, files: &Weights, module: &str) -> bool {
         has(files, module, self.part())
     }
 
     /// The blocks that a matrix of [`Self::has`] becomes.
-    fn kind(&self, files: &Safetensors, module: &str) -> TensorKind;
+    fn kind(&self, files: &Weights, module: &str) -> TensorKind;
 
     /// Checks types and shapes of the tensors of a matrix.
     fn check(&self, matrix: Matrix<'_>) -> Result<(), Error>;
@@ -77,20 +77,20 @@ trait Scheme: Sync {
 /// A quantised matrix in files.
 #[derive(Clone, Copy)]
 struct Matrix<'a> {
-    files: &'a Safetensors,
+    files: &'a Weights,
     module: &'a str,
     outputs: usize,
     inputs: usize,
 }
 
 /// How the matrices of a folder are quantised.
-pub(super) struct Quantised {
+pub(in crate::checkpoint) struct Quantised {
     schemes: Schemes,
 }
 
 impl Quantised {
     /// Reads the table of a configuration, if there is one: of the whole model or its text model.
-    pub(super) fn read(keys: &ConfigKeys<'_>) -> Result<Option<Self>, Error> {
+    pub(in crate::checkpoint) fn read(keys: &ConfigKeys<'_>) -> Result<Option<Self>, Error> {
         let of_text_model = keys.table(TEXT_MODEL)?;
         let tables = [Some(keys), of_text_model.as_ref()].into_iter().flatten();
         let tables = tables.map(|keys| keys.table(TABLE)).collect::<Result<Vec<_>, _>>()?;
@@ -112,20 +112,20 @@ impl Quantised {
     }
 
     /// Whether there is a quantised matrix of this name.
-    pub(super) fn has(&self, files: &Safetensors, name: &str) -> bool {
+    pub(in crate::checkpoint) fn has(&self, files: &Weights, name: &str) -> bool {
         self.find(files, name).is_some()
     }
 
     /// The blocks that a matrix becomes; none if it is not quantised.
-    pub(super) fn kind(&self, files: &Safetensors, name: &str) -> Option<TensorKind> {
+    pub(in crate::checkpoint) fn kind(&self, files: &Weights, name: &str) -> Option<TensorKind> {
         self.find(files, name).map(|(scheme, module)| scheme.kind(files, module))
     }
 
     /// Checks types and shapes of the tensors of a matrix. It is false if this is no quantised
     /// matrix.
-    pub(super) fn check(
+    pub(in crate::checkpoint) fn check(
         &self,
-        files: &Safetensors,
+        files: &Weights,
         name: &str,
         shape: &[usize],
     ) -> Result<bool, Error> {
@@ -136,9 +136,9 @@ impl Quantised {
     }
 
     /// The blocks of a matrix of this shape; none if it is not quantised.
-    pub(super) fn rows(
+    pub(in crate::checkpoint) fn rows(
         &self,
-        files: &Safetensors,
+        files: &Weights,
         name: &str,
         shape: &[usize],
     ) -> Result<Option<RawRows>, Error> {
@@ -155,12 +155,12 @@ impl Quantised {
     }
 
     /// What a user should know.
-    pub(super) fn notes(&self) -> impl Iterator<Item = String> {
+    pub(in crate::checkpoint) fn notes(&self) -> impl Iterator<Item = String> {
         self.schemes.iter().filter_map(|scheme| scheme.note()).map(str::to_owned)
     }
 
     /// The scheme of a matrix, and the name of its module.
-    fn find<'n>(&self, files: &Safetensors, name: &'n str) -> Option<(&dyn Scheme, &'n str)> {
+    fn find<'n>(&self, files: &Weights, name: &'n str) -> Option<(&dyn Scheme, &'n str)> {
         let module = name.strip_suffix(WEIGHT)?;
         let scheme = self.schemes.iter().find(|scheme| scheme.has(files, module))?;
         Some((&**scheme, module))
@@ -181,7 +181,7 @@ impl Matrix<'_> {
 }
 
 /// Whether a folder has a tensor of a module.
-fn has(files: &Safetensors, module: &str, part: &str) -> bool {
+fn has(files: &Weights, module: &str, part: &str) -> bool {
     files.has(&format!("{module}.{part}"))
 }
 

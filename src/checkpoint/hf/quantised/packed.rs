@@ -8,7 +8,7 @@ use super::four_bits::{
     Group, PER_WORD, check_inputs, check_order, check_outputs, integers, words,
 };
 use super::{CONVERT, Matrix, Scheme, has};
-use crate::checkpoint::hf::weights::Safetensors;
+use crate::checkpoint::hf::weights::Weights;
 use crate::core::error::Error;
 use crate::engine::blocks::TensorKind;
 
@@ -38,7 +38,7 @@ impl Scheme for Packed {
         INTEGERS
     }
 
-    fn kind(&self, files: &Safetensors, module: &str) -> TensorKind {
+    fn kind(&self, files: &Weights, module: &str) -> TensorKind {
         let form = files.form(&format!("{module}.{INTEGERS}"));
         let words = form.and_then(|(_, shape)| shape.last().copied());
         self.group.kind(words.unwrap_or_default().saturating_mul(PER_WORD))

@@ -65,7 +65,7 @@ pub(crate) struct HfTokenizer {
 
 impl HfTokenizer {
     /// Makes a tokenizer of `tokenizer.json` for a model with `rows` embeddings.
-    pub(super) fn new(
+    pub(in crate::checkpoint) fn new(
         text: &Text,
         rows: usize,
         marks: Marks,
