@@ -24,12 +24,12 @@ pub(crate) mod shapes;
 #[cfg(feature = "harness")]
 pub(crate) mod summary;
 
+#[cfg(feature = "harness")]
 pub use catalog::{Catalog, KnownModel};
 pub use chat::{
     ChatTemplate, ChatText, RENDER_CHAT, RENDER_LATE, RENDER_MEMORY, RENDER_TIME, render_by,
     render_chat,
 };
-#[cfg(feature = "harness")]
 pub use ggml_vocabulary::GgmlVocabulary;
 #[cfg(feature = "harness")]
 pub(crate) use heads::{fits as head_fits, is_head};

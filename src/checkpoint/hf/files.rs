@@ -35,7 +35,8 @@ impl Text {
                 return self.fault(what);
             }
             let place = self.culprit::<T>().map_or_else(String::new, |key| format!("{key}: "));
-            let numbers = [("usize", "a whole number >= 0"), ("f64", "a number")];
+            let [whole, any] = ["a whole number >= 0", "a number"];
+            let numbers = [("usize", whole), ("u32", whole), ("f64", any)];
             let what = numbers.iter().fold(error.to_string(), |what, (kind, words)| {
                 what.replace(&format!("expected {kind}"), &format!("expected {words}"))
             });
