@@ -8,8 +8,8 @@ use sha2::{Digest, Sha256};
 use crate::core::error::Error;
 use crate::io::input::{OpenedFile, Stamp};
 
-/// About how many bytes are read at once.
-const PIECE: usize = 1 << 20;
+/// About how many bytes are read at once: they stay in the cache while they are used.
+const PIECE: usize = 1 << 18;
 
 /// A regular file that stays open, so all reads see the same file even if another one
 /// takes its name.

@@ -12,7 +12,7 @@ use super::ModelSummary;
 use super::hf::{HfTokenizer, Marks, Quantised, Text, Weights, read_config};
 use super::sentence_piece;
 use crate::core::error::Error;
-use crate::engine::blocks::{RawRows, TensorKind};
+use crate::engine::blocks::{RawRows, SomeRows, TensorKind};
 use crate::engine::decoder::{Config, Tensors};
 use crate::engine::{Dtype, Source};
 use crate::io::input::is_there;
@@ -148,6 +148,21 @@ impl Tensors for Folder {
         match self.rows(name, shape)? {
             Some(rows) => Ok(rows.weights(shape[1])),
             None => self.weights.get(name, shape),
+        }
+    }
+
+    fn visit(
+        &self,
+        name: &str,
+        shape: &[usize],
+        each: &mut dyn FnMut(SomeRows<'_>),
+    ) -> Result<(), Error> {
+        match self.rows(name, shape)? {
+            Some(rows) => {
+                each(SomeRows::Numbers(&rows.weights(shape[1])));
+                Ok(())
+            }
+            None => self.weights.visit(name, shape, each),
         }
     }
 

@@ -28,13 +28,21 @@ pub(super) struct Place {
 }
 
 impl Stored {
-    /// Reads a tensor, and hashes what it reads.
-    pub(super) fn tensor(&self, name: &str, place: &Place) -> Result<(Vec<f32>, [u8; 32]), Error> {
-        let Some(kind) = kind_of(place.dtype) else {
+    /// The type of a tensor.
+    ///
+    /// # Errors
+    /// If it is not supported.
+    pub(super) fn kind(&self, name: &str, place: &Place) -> Result<TensorKind, Error> {
+        kind_of(place.dtype).ok_or_else(|| {
             let found = place.dtype;
             let what = format!("tensor {name} is of type {found}; supported are: f32, f16, bf16");
-            return Err(self.file.fault(what));
-        };
+            self.file.fault(what)
+        })
+    }
+
+    /// Reads a tensor, and hashes what it reads.
+    pub(super) fn tensor(&self, name: &str, place: &Place) -> Result<(Vec<f32>, [u8; 32]), Error> {
+        let kind = self.kind(name, place)?;
         let mut tensor = Vec::with_capacity(place.shape.iter().product());
         let each = |piece: &[u8]| kind.dequantise(piece, &mut tensor);
         let hash = self.file.hashed(place.bytes, kind.bytes(), each)?;

@@ -23,8 +23,9 @@ use super::{pickled, safetensors};
 use crate::checkpoint::ModelSummary;
 use crate::checkpoint::files::{OpenFile, not_finite};
 use crate::core::error::Error;
+use crate::core::lanes::LANES;
 use crate::engine;
-use crate::engine::blocks::{RawRows, TensorKind};
+use crate::engine::blocks::{RawRows, SomeRows, TensorKind};
 
 /// The weights of a folder.
 pub(in crate::checkpoint) struct Weights {
@@ -143,6 +144,40 @@ impl Weights {
             tensor = (0..rows).flat_map(row).map(|at| tensor[at]).collect();
         }
         Ok(tensor)
+    }
+
+    /// Calls `each` with the rows of a matrix as [`Tensors::visit`] does.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    ///
+    /// [`Tensors::visit`]: crate::engine::decoder::Tensors::visit
+    pub(in crate::checkpoint) fn visit(
+        &self,
+        name: &str,
+        shape: &[usize],
+        each: &mut dyn FnMut(SomeRows<'_>),
+    ) -> Result<(), Error> {
+        let is_plain = self.has(name) && !self.is_transposed(name, shape);
+        let (stored, place) = match is_plain {
+            true => self.find(name, shape)?,
+            false => {
+                each(SomeRows::Numbers(&self.get(name, shape)?));
+                return Ok(());
+            }
+        };
+        let kind = stored.kind(name, place)?;
+        let mut finite = true;
+        let rows = LANES * kind.bytes() * shape[1];
+        let hash = stored.file.hashed(place.bytes, rows, |piece| {
+            finite &= kind.is_finite(piece);
+            each(SomeRows::Stored(piece));
+        })?;
+        if !finite {
+            return Err(not_finite(stored.file.path(), name));
+        }
+        self.read.lock().insert(name.to_owned(), hash);
+        Ok(())
     }
 
     /// A list of `length` whole numbers.

@@ -8,6 +8,8 @@ mod plain;
 mod small;
 mod zero_points;
 
+use std::ops::Range;
+
 pub(crate) use e4m3::{E4M3_LENGTH, E4m3Block, e4m3_number, push_e4m3_row};
 pub(super) use large::LargeBlock;
 use small::{MOST_POWER, power};
@@ -79,6 +81,25 @@ impl RawRows {
             weights.truncate((row + 1) * inputs);
         }
         weights
+    }
+}
+
+/// Rows of a matrix, one after the other.
+#[derive(Clone, Copy)]
+pub(crate) enum SomeRows<'a> {
+    Numbers(&'a [f32]),
+    /// As they are stored.
+    Stored(&'a [u8]),
+}
+
+impl<'a> SomeRows<'a> {
+    /// Some of these rows, which are `all` rows.
+    pub(crate) fn part(self, rows: Range<usize>, all: usize) -> Self {
+        let of = |length: usize| rows.start * (length / all)..rows.end * (length / all);
+        match self {
+            Self::Numbers(numbers) => Self::Numbers(&numbers[of(numbers.len())]),
+            Self::Stored(bytes) => Self::Stored(&bytes[of(bytes.len())]),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::config::{Config, HeadNorms, LayerInput, Mlp, Product};
 use super::experts::Experts;
 use crate::core::error::Error;
 use crate::engine::Dtype;
-use crate::engine::blocks::{RawRows, TensorKind};
+use crate::engine::blocks::{RawRows, SomeRows, TensorKind};
 use crate::model::ExpertBytes;
 
 /// A source of weights.
@@ -28,6 +28,21 @@ pub(crate) trait Tensors: Sync {
     fn raw(&self, name: &str, shape: &[usize]) -> Result<RawRows, Error> {
         let _ = shape;
         Err(Error::engine(format!("tensor {name} is not stored in blocks")))
+    }
+
+    /// Calls `each` with the rows of a matrix in order, some at a time: as numbers, or as they are
+    /// stored in the type of [`Self::kind`], if that is a type of numbers.
+    ///
+    /// # Errors
+    /// As [`Self::get`].
+    fn visit(
+        &self,
+        name: &str,
+        shape: &[usize],
+        each: &mut dyn FnMut(SomeRows<'_>),
+    ) -> Result<(), Error> {
+        each(SomeRows::Numbers(&self.get(name, shape)?));
+        Ok(())
     }
 
     /// How weights are stored in memory unless a setting says otherwise.

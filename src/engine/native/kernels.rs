@@ -3,12 +3,12 @@
 
 use std::sync::Mutex;
 
-use super::matrix::{Matrix, MatrixRows, PackedRows, Sums, WeightStorage, multiply_together};
+use super::matrix::{Matrix, PackedRows, Sums, WeightStorage, multiply_together};
 use super::memory::{Builder, Memory};
 use crate::core::error::Error;
 use crate::core::lanes::{IsaKind, LANES};
 use crate::engine::Dtype;
-use crate::engine::blocks::RawRows;
+use crate::engine::blocks::{RawRows, SomeRows};
 use crate::engine::pool::Pool;
 
 /// A weight matrix as the engine holds it.
@@ -25,13 +25,14 @@ impl PackedMatrix {
     /// # Errors
     /// If memory cannot be allocated.
     pub fn pack(isa: IsaKind, rows: &[f32], inputs: usize, dtype: Dtype) -> Result<Self, Error> {
-        let rows = rows.chunks_exact(inputs).collect::<Vec<_>>();
+        let outputs = rows.len() / inputs;
         let storage = WeightStorage::of_numbers(dtype, inputs);
-        let bytes = Matrix::bytes(storage, rows.len(), inputs);
+        let bytes = Matrix::bytes(storage, outputs, inputs);
         let mut memory = Builder::new(bytes)?;
         let mut matrix = Matrix::new(isa, inputs);
         let piece = &mut memory.pieces(&[bytes])[0];
-        matrix.extend(piece, storage, &MatrixRows::Numbers(&rows));
+        let mut filling = matrix.extend(piece, storage, outputs);
+        filling.put(0, outputs, SomeRows::Numbers(rows));
         Ok(Self { memory: memory.finish()?, matrix })
     }
 
@@ -50,15 +51,15 @@ impl PackedMatrix {
                 let kind = kind.name();
                 return Err(Error::engine(format!("no rows of {inputs} weights of type {kind}")));
             };
-            segments.push((storage, blocks.chunks_exact(width).collect::<Vec<_>>()));
+            segments.push((storage, blocks.len() / width, blocks));
         }
-        let bytes = segments.iter().map(|(s, rows)| Matrix::bytes(*s, rows.len(), inputs));
+        let bytes = segments.iter().map(|(s, rows, _)| Matrix::bytes(*s, *rows, inputs));
         let bytes = bytes.sum();
         let mut memory = Builder::new(bytes)?;
         let piece = &mut memory.pieces(&[bytes])[0];
         let mut matrix = Matrix::new(isa, inputs);
-        for (storage, rows) in &segments {
-            matrix.extend(piece, *storage, &MatrixRows::Blocks(rows));
+        for (storage, rows, blocks) in segments {
+            matrix.extend(piece, storage, rows).put(0, rows, SomeRows::Stored(blocks));
         }
         Ok(Self { memory: memory.finish()?, matrix })
     }

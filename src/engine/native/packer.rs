@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 
-use super::matrix::{Matrix, MatrixRows};
+use super::matrix::{Filling, Matrix, WeightStorage};
 use super::memory::{Builder, Memory, Piece};
 use super::segments::{Order, SegmentPlan, plan};
 use crate::core::error::Error;
 use crate::core::lanes::{IsaKind, LANES};
 use crate::engine::Dtype;
-use crate::engine::blocks::{RawRows, TensorKind};
+use crate::engine::blocks::SomeRows;
 use crate::engine::decoder::{Config, Described, Product, Tensors};
 
 /// A product with weights, and what is added to it.
@@ -60,8 +60,7 @@ pub(super) fn pack(
     tensors: &dyn Tensors,
     wanted: &[Wanted],
 ) -> Result<(Memory, Vec<Linear>), Error> {
-    let checked = Checked { tensors, dtype };
-    let packer = Packer { isa, dtype, tensors: &checked };
+    let packer = Packer { isa, dtype, tensors };
     let sizes = wanted.iter().map(|matrix| packer.bytes(matrix)).collect::<Vec<_>>();
     let mut memory = Builder::new(sizes.iter().sum())?;
     let mut order = (0..wanted.len()).collect::<Vec<_>>();
@@ -130,71 +129,58 @@ impl Packer<'_> {
         plan(self.dtype, self.tensors, wanted.parts.clone(), wanted.order)
     }
 
-    /// Packs a matrix; the weights of a segment are freed before the next ones are read.
+    /// Packs a matrix, tensor by tensor.
     fn linear(&self, wanted: &Wanted, memory: &mut Piece<'_>) -> Result<Linear, Error> {
         let inputs = wanted.parts.first().map_or(0, |(_, shape)| shape[1]);
         let mut matrix = Matrix::new(self.isa, inputs);
         for segment in self.plan(wanted) {
-            self.extend(&mut matrix, &segment, wanted, memory)?;
+            let Wanted { order, most, .. } = *wanted;
+            let rows = segment.rows().min(most);
+            let outputs = matrix.extend(memory, segment.storage, order.outputs(rows));
+            let mut filling = SegmentFilling { outputs, order, rows, next: 0 };
+            for tensor in &segment.tensors {
+                self.fill(&mut filling, tensor, segment.storage)?;
+            }
         }
-        let mut bias = Vec::new();
-        for (name, shape) in &wanted.bias {
-            bias.extend(self.tensors.get(name, shape)?);
-        }
-        let bias = wanted.order.of(&rows_of(&bias, 1), &[0.0]).concat();
-        let bias = (!wanted.bias.is_empty()).then(|| in_tiles(&bias));
-        Ok(Linear { matrix, bias })
+        Ok(Linear { matrix, bias: self.bias(wanted)? })
     }
 
-    /// Packs the rows of a segment.
-    fn extend(
+    /// Packs a tensor.
+    fn fill(
         &self,
-        matrix: &mut Matrix,
-        segment: &SegmentPlan,
-        &Wanted { most, order, .. }: &Wanted,
-        memory: &mut Piece<'_>,
+        filling: &mut SegmentFilling<'_>,
+        (name, shape): &Described,
+        storage: WeightStorage,
     ) -> Result<(), Error> {
-        let (storage, inputs) = (segment.storage, matrix.inputs());
+        let inputs = shape[1];
         if storage.is_blocks() {
-            let mut blocks = Vec::new();
-            for (name, shape) in &segment.tensors {
-                blocks.push((shape[0], self.tensors.raw(name, shape)?.blocks));
-            }
-            let rows =
-                blocks.iter().flat_map(|(rows, blocks)| rows_of(blocks, blocks.len() / rows));
-            let rows = order.of(&rows.take(most).collect::<Vec<_>>(), &[]);
-            matrix.extend(memory, storage, &MatrixRows::Blocks(&rows));
+            filling.put(shape[0], SomeRows::Stored(&self.tensors.raw(name, shape)?.blocks));
             return Ok(());
         }
-        let mut numbers = Vec::new();
-        for (name, shape) in &segment.tensors {
-            numbers.push(self.tensors.get(name, shape)?);
-        }
-        let nothing = vec![0.0; inputs];
-        let rows = numbers.iter().flat_map(|numbers| rows_of(numbers, inputs));
-        let rows = order.of(&rows.take(most).collect::<Vec<_>>(), &nothing);
-        matrix.extend(memory, storage, &MatrixRows::Numbers(&rows));
-        Ok(())
+        let kind = self.tensors.kind(name);
+        let (mut largest, mut numbers) = (0, Vec::new());
+        self.tensors.visit(name, shape, &mut |rows| match rows {
+            SomeRows::Stored(bytes) if filling.outputs.takes(kind) => {
+                filling.put(bytes.len() / inputs / kind.bytes(), rows);
+            }
+            SomeRows::Stored(bytes) => {
+                numbers.clear();
+                kind.dequantise(bytes, &mut numbers);
+                largest = largest.max(largest_of(&numbers));
+                filling.put(numbers.len() / inputs, SomeRows::Numbers(&numbers));
+            }
+            SomeRows::Numbers(numbers) => {
+                largest = largest.max(largest_of(numbers));
+                filling.put(numbers.len() / inputs, rows);
+            }
+        })?;
+        self.check_holds(name, f32::from_bits(largest), inputs)
     }
-}
 
-/// Tensors whose weights are finite as a type stores them.
-struct Checked<'a> {
-    tensors: &'a dyn Tensors,
-    dtype: Dtype,
-}
-
-impl Tensors for Checked<'_> {
-    fn get(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, Error> {
-        let weights = self.tensors.get(name, shape)?;
-        // Only matrices are stored in another type.
-        let &[_, inputs] = shape else { return Ok(weights) };
-        // Magnitudes are ordered like their bits, and the comparison of these is
-        // vectorised.
-        let largest = weights.iter().fold(0, |most: u32, x| most.max(x.abs().to_bits()));
-        let largest = f32::from_bits(largest);
+    /// Checks that a tensor's weights are finite as the type stores them.
+    fn check_holds(&self, name: &str, largest: f32, inputs: usize) -> Result<(), Error> {
         if self.dtype.stored(inputs).holds(largest) {
-            return Ok(weights);
+            return Ok(());
         }
         let dtype = self.dtype.name();
         Err(Error::setting(format!(
@@ -203,22 +189,47 @@ impl Tensors for Checked<'_> {
         )))
     }
 
-    fn kind(&self, name: &str) -> TensorKind {
-        self.tensors.kind(name)
-    }
-
-    fn raw(&self, name: &str, shape: &[usize]) -> Result<RawRows, Error> {
-        self.tensors.raw(name, shape)
-    }
-
-    fn sha256(&self) -> Result<String, Error> {
-        self.tensors.sha256()
+    /// What is added to the products, in tiles.
+    fn bias(&self, wanted: &Wanted) -> Result<Option<Vec<[f32; LANES]>>, Error> {
+        let mut bias = Vec::new();
+        for (name, shape) in &wanted.bias {
+            bias.extend(self.tensors.get(name, shape)?);
+        }
+        let mut placed = vec![0.0; wanted.order.outputs(bias.len())];
+        for (row, added) in bias.iter().enumerate() {
+            placed[wanted.order.place(row, bias.len()).0] = *added;
+        }
+        Ok((!wanted.bias.is_empty()).then(|| in_tiles(&placed)))
     }
 }
 
-/// The rows of a matrix.
-fn rows_of<T>(matrix: &[T], width: usize) -> Vec<&[T]> {
-    matrix.chunks_exact(width).collect()
+/// A segment that is being packed, row by row.
+struct SegmentFilling<'m> {
+    outputs: Filling<'m>,
+    order: Order,
+    /// Number of all rows.
+    rows: usize,
+    /// The next row.
+    next: usize,
+}
+
+impl SegmentFilling<'_> {
+    /// Packs the next `count` rows; those behind the last one are left out.
+    fn put(&mut self, count: usize, rows: SomeRows<'_>) {
+        let mut done = 0;
+        while done < count && self.next < self.rows {
+            let (first, run) = self.order.place(self.next, self.rows);
+            let run = run.min(count - done);
+            self.outputs.put(first, run, rows.part(done..done + run, count));
+            (done, self.next) = (done + run, self.next + run);
+        }
+    }
+}
+
+/// The largest magnitude as bits: magnitudes are ordered like these, and the comparison of these is
+/// vectorised. NaN is larger than all numbers.
+fn largest_of(numbers: &[f32]) -> u32 {
+    numbers.iter().fold(0, |most, x| most.max(x.abs().to_bits()))
 }
 
 /// Numbers in tiles, padded with zeros.

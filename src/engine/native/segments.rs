@@ -23,24 +23,20 @@ pub(super) struct SegmentPlan {
 }
 
 impl Order {
-    /// Rows in this order; `nothing` stands for a row of padding.
-    pub(super) fn of<'a, T>(self, rows: &[&'a [T]], nothing: &'a [T]) -> Vec<&'a [T]> {
+    /// The place of the first of some rows, from `row` on of `all`, and how many of them lie next
+    /// to each other.
+    pub(super) fn place(self, row: usize, all: usize) -> (usize, usize) {
         if self == Self::AsStored {
-            return rows.to_vec();
+            return (row, all - row);
         }
-        let (gate, up) = rows.split_at(rows.len() / 2);
-        let mut rows = Vec::with_capacity(self.outputs(2 * gate.len()));
-        for parts in gate.chunks(LANES).zip(up.chunks(LANES)) {
-            for part in [parts.0, parts.1] {
-                rows.extend(part);
-                rows.resize(rows.len().next_multiple_of(LANES), nothing);
-            }
-        }
-        rows
+        let half = all / 2;
+        let (second, row) = if row < half { (0, row) } else { (1, row - half) };
+        let (tile, lane) = (row / LANES, row % LANES);
+        ((2 * tile + second) * LANES + lane, (LANES - lane).min(half - row))
     }
 
     /// The number of rows with padding.
-    fn outputs(self, rows: usize) -> usize {
+    pub(super) fn outputs(self, rows: usize) -> usize {
         match self {
             Self::AsStored => rows,
             Self::HalvesInTurns => 2 * (rows / 2).next_multiple_of(LANES),
@@ -51,9 +47,13 @@ impl Order {
 impl SegmentPlan {
     /// Bytes in memory of at most `most` rows.
     pub(super) fn bytes(&self, order: Order, most: usize) -> usize {
-        let rows = self.tensors.iter().map(|(_, shape)| shape[0]).sum::<usize>();
         let inputs = self.tensors.first().map_or(0, |(_, shape)| shape[1]);
-        Matrix::bytes(self.storage, order.outputs(rows.min(most)), inputs)
+        Matrix::bytes(self.storage, order.outputs(self.rows().min(most)), inputs)
+    }
+
+    /// Number of rows.
+    pub(super) fn rows(&self) -> usize {
+        self.tensors.iter().map(|(_, shape)| shape[0]).sum()
     }
 }
 

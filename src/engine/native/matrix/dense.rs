@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use bytemuck::Pod;
 
 use super::groups::Groups;
-use super::{Chunk, NumberFormat, StorageFormat, ValueForm};
+use super::{BlockFormat, Chunk, NumberFormat, StorageFormat, ValueForm};
 use crate::core::lanes::{Isa, IsaKind, LANES};
 
 /// Four bytes per weight.
@@ -32,6 +32,9 @@ pub(super) trait Weight {
     /// The nearest value of this type.
     fn pack(x: f32) -> Self::Bits;
 
+    /// As it is stored in files.
+    fn of_bytes(bytes: &[u8]) -> Self::Bits;
+
     /// Its value; exact.
     fn unpack(bits: Self::Bits) -> f32;
 
@@ -46,6 +49,10 @@ impl Weight for f32 {
 
     fn pack(x: f32) -> f32 {
         x
+    }
+
+    fn of_bytes(bytes: &[u8]) -> f32 {
+        f32::from_bits(u32::from_le_bytes(array(bytes)))
     }
 
     fn unpack(bits: f32) -> f32 {
@@ -67,6 +74,10 @@ impl Weight for half::f16 {
         Self::from_f32(x).to_bits()
     }
 
+    fn of_bytes(bytes: &[u8]) -> u16 {
+        u16::from_le_bytes(array(bytes))
+    }
+
     fn unpack(bits: u16) -> f32 {
         Self::from_bits(bits).to_f32()
     }
@@ -75,6 +86,11 @@ impl Weight for half::f16 {
     fn load<I: Isa>(isa: I, bits: &[u16; LANES]) -> I::F {
         isa.load_f16(bits)
     }
+}
+
+/// The first bytes; zeros stand for those that are missing.
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes.first_chunk().copied().unwrap_or([0; N])
 }
 
 /// Adds one input, the `at`-th of the chunks: its weights in `T` tiles times its value
@@ -97,8 +113,14 @@ fn add<I: Isa, const M: usize, const T: usize>(
 }
 
 impl<W: Weight> NumberFormat for Dense<W> {
-    fn pack(_: IsaKind, rows: [&[f32]; LANES]) -> Self::Step {
-        rows.map(|row| W::pack(row[0]))
+    fn put_numbers(_: IsaKind, step: &mut Self::Step, lane: usize, weights: &[f32]) {
+        step[lane] = W::pack(weights[0]);
+    }
+}
+
+impl<W: Weight> BlockFormat for Dense<W> {
+    fn put(step: &mut Self::Step, lane: usize, block: &[u8]) {
+        step[lane] = W::of_bytes(block);
     }
 }
 
@@ -135,9 +157,17 @@ impl<W: Weight> StorageFormat for Dense<W> {
 }
 
 impl NumberFormat for Bf16 {
-    fn pack(_: IsaKind, rows: [&[f32]; LANES]) -> Self::Step {
-        let bits = |x: f32| half::bf16::from_f32(x).to_bits();
-        rows.map(|row| [bits(row[0]), row.get(1).map_or(0, |&x| bits(x))])
+    fn put_numbers(_: IsaKind, step: &mut Self::Step, lane: usize, weights: &[f32]) {
+        for (bits, weight) in step[lane].iter_mut().zip(weights) {
+            *bits = half::bf16::from_f32(*weight).to_bits();
+        }
+    }
+}
+
+impl BlockFormat for Bf16 {
+    fn put(step: &mut Self::Step, lane: usize, block: &[u8]) {
+        let [a, b, c, d] = array(block);
+        step[lane] = [u16::from_le_bytes([a, b]), u16::from_le_bytes([c, d])];
     }
 }
 

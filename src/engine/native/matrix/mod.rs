@@ -22,7 +22,7 @@ mod zero_points;
 
 pub(super) use claims::Claims;
 pub(super) use packed::Matrix;
-pub(super) use packing::MatrixRows;
+pub(super) use packing::Filling;
 pub(super) use product::{CacheTiles, Finish, Sums, TileLines, multiply, multiply_together};
 pub(super) use rows::{PackedRows, Rows, in_groups};
 pub(super) use storage::WeightStorage;
@@ -77,12 +77,13 @@ trait StorageFormat {
 
 /// A way to store weights that are given as numbers.
 trait NumberFormat: StorageFormat {
-    /// Packs the weights of sixteen outputs for the inputs of one step, or for
-    /// fewer at the end of a row.
-    fn pack(isa: IsaKind, rows: [&[f32]; LANES]) -> Self::Step;
+    /// Sets the weights of a lane, which must be zero, for the inputs of one step, or for fewer at
+    /// the end of a row.
+    fn put_numbers(isa: IsaKind, step: &mut Self::Step, lane: usize, weights: &[f32]);
 }
 
-/// A way to store weights that are given as blocks; a block becomes a lane of a step.
+/// A way to store weights that are given as they are stored; a block, or as many numbers as a step
+/// has inputs, becomes a lane of a step.
 trait BlockFormat: StorageFormat {
     /// Sets the weights of a lane, which must be zero.
     fn put(step: &mut Self::Step, lane: usize, block: &[u8]);

@@ -47,20 +47,16 @@ pub(super) fn quantised<Q: Quants>(values: &[f32; BLOCK]) -> Q {
 }
 
 impl NumberFormat for Q8 {
-    fn pack(isa: IsaKind, rows: [&[f32]; LANES]) -> Tile {
-        let mut tile = Tile::zeroed();
-        for (lane, row) in rows.into_iter().enumerate() {
-            let scale = row.iter().fold(0.0f32, |most, x| most.max(x.abs())) / Q8_LEVELS;
-            tile.scales[lane] = half::f16::from_f32(scale).to_bits();
-            // Uses the scale before it is rounded to f16, as in GGUF files.
-            let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
-            for (input, weight) in row.iter().enumerate() {
-                let (at, flipped) = isa.byte(lane, input);
-                let quant = (weight * inverse).round() as i8;
-                tile.quants[at] = quant.cast_unsigned() ^ flipped;
-            }
+    fn put_numbers(isa: IsaKind, tile: &mut Tile, lane: usize, weights: &[f32]) {
+        let scale = weights.iter().fold(0.0f32, |most, x| most.max(x.abs())) / Q8_LEVELS;
+        tile.scales[lane] = half::f16::from_f32(scale).to_bits();
+        // Uses the scale before it is rounded to f16, as in GGUF files.
+        let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+        for (input, weight) in weights.iter().enumerate() {
+            let (at, flipped) = isa.byte(lane, input);
+            let quant = (weight * inverse).round() as i8;
+            tile.quants[at] = quant.cast_unsigned() ^ flipped;
         }
-        tile
     }
 }
 
