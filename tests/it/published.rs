@@ -12,6 +12,7 @@ use crate::report::summary;
 
 mod budgets;
 mod detection;
+mod experts;
 mod grammars;
 
 const FIRST: &str = "results/01-draft-length/2026-11-22-amd-epyc-2c";
