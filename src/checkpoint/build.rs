@@ -70,8 +70,9 @@ impl Checkpoint {
                 }))
             }
             Engine::Candle => {
-                if dtype != Dtype::F32 {
-                    return Err(self.fault("engine = candle holds weights as f32: leave out dtype"));
+                if matches!(dtype, Dtype::Q8_0 | Dtype::Stored) {
+                    let why = "engine = candle holds weights as f32, bf16 or f16: set one as dtype";
+                    return Err(self.fault(why));
                 }
                 if !cache_dtype.is_f32() {
                     let why =
@@ -84,7 +85,7 @@ impl Checkpoint {
                     self.config,
                     self.unused,
                     tensors,
-                    device,
+                    (device, dtype),
                 )?));
                 #[cfg(not(feature = "candle"))]
                 Err(self.fault("engine = candle: build with --features candle for it"))

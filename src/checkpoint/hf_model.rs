@@ -70,13 +70,14 @@ impl Headers {
         if let Some(name) = &named {
             texts.update(name);
         }
-        let folder = Folder { texts, weights, quantised };
+        let mut folder = Folder { texts, weights, quantised, dtype: Dtype::Stored };
         // As in transformers 5, a head in the file counts, even if the configuration says otherwise.
         let [(head, _), (embedding, _)] = [config.head(), config.embedding()];
         config.tied &= !folder.has(&head) || folder.weights.are_one([&head, &embedding]);
         for (tensor, shape) in config.tensors() {
             folder.check(&tensor, &shape)?;
         }
+        folder.dtype = folder.dtype_of(&config);
         Ok(Self { config, codec, folder })
     }
 }
@@ -103,9 +104,24 @@ struct Folder {
     weights: Weights,
     /// How matrices are quantised, if they are.
     quantised: Option<Quantised>,
+    /// The type of all matrices; `Stored` if they have several, or are stored in blocks.
+    dtype: Dtype,
 }
 
 impl Folder {
+    /// See [`Self::dtype`]. Tensors that the model has not, such as masks, do not count.
+    fn dtype_of(&self, config: &Config) -> Dtype {
+        let matrices = config.tensors().filter(|(_, shape)| shape.len() > 1);
+        let mut types = matrices.map(|(name, _)| match self.kind(&name) {
+            TensorKind::F32 => Dtype::F32,
+            TensorKind::F16 => Dtype::F16,
+            TensorKind::Bf16 => Dtype::Bf16,
+            _ => Dtype::Stored,
+        });
+        let first = types.next().unwrap_or_default();
+        if types.all(|one| one == first) { first } else { Dtype::Stored }
+    }
+
     /// Whether there is a tensor of this name, or a quantised matrix.
     fn has(&self, name: &str) -> bool {
         let quantised = self.quantised.as_ref();
@@ -180,7 +196,7 @@ impl Tensors for Folder {
     }
 
     fn default_dtype(&self) -> Dtype {
-        if self.quantised.is_some() { Dtype::Stored } else { self.weights.dtype() }
+        self.dtype
     }
 
     fn sha256(&self) -> Result<String, Error> {

@@ -87,6 +87,26 @@ fn the_checksum_depends_on_content_and_not_on_folder_or_engine() {
     assert_eq!(candle.model.info().sha256, base, "the engine does not matter");
 }
 
+/// Catches: the candle engine rounds what weights of two bytes are multiplied by, or holds f32.
+#[test]
+fn candle_holds_weights_of_two_bytes() {
+    for (dtype, name) in [(DType::BF16, "bf16"), (DType::F16, "f16")] {
+        let dir = tempfile::tempdir().unwrap();
+        Checkpoint { dtype, ..small() }.write(dir.path());
+        let with = |dtype: &str| {
+            let settings = json!({"engine": "candle", "dtype": dtype});
+            let settings = serde_json::from_value(settings).unwrap();
+            let source = Source { settings, ..dir.path().to_str().unwrap().into() };
+            load(source, Role::Target).unwrap()
+        };
+        let [short, long] = [name, "f32"].map(with);
+        // The same weights, and the same products in f32 on the CPU.
+        assert_eq!(logits(&short), logits(&long), "{name}");
+        let [short, long] = [short, long].map(|loaded| loaded.model.info().clone());
+        assert_eq!((short.dtype, 2 * short.bytes_per_token), (name, long.bytes_per_token));
+    }
+}
+
 #[test]
 fn sharded_weights_equal_whole_ones() {
     let whole = opened(&small(), |_| ()).unwrap();
@@ -325,7 +345,7 @@ fn unavailable_devices_and_engine_settings_are_refused() {
     if cfg!(not(feature = "metal")) {
         refuse(json!({"device": "metal"}), &["metal", "build with --features metal"]);
     }
-    refuse(json!({"engine": "candle", "dtype": "bf16"}), &["engine = candle", "leave out dtype"]);
+    refuse(json!({"engine": "candle", "dtype": "q8_0"}), &["engine = candle", "f32, bf16 or f16"]);
     refuse(
         json!({"engine": "candle", "kv_cache_dtype": "f16"}),
         &["engine = candle", "leave out kv_cache_dtype"],

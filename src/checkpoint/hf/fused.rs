@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::stored::{Place, Stored};
-use super::weights::Weights;
+use super::weights::{Weights, check_rows};
 use crate::checkpoint::files::not_finite;
 use crate::core::error::Error;
 use crate::engine::blocks::{RawRows, TensorKind};
@@ -184,7 +184,10 @@ impl Weights {
     ) -> Result<(&Stored, &Place), Error> {
         let (stored, place) = self.locate(name)?;
         match &place.shape[..] {
-            [experts, found @ ..] if *experts > expert && found == rest => Ok((stored, place)),
+            [experts, found @ ..] if *experts > expert && found == rest => {
+                check_rows(name, stored, place)?;
+                Ok((stored, place))
+            }
             found => {
                 let what = format!("tensor {name} has shape {found:?}, but config.json asks for");
                 let what = format!("{what} more than {expert} experts of shape {rest:?}");

@@ -24,7 +24,6 @@ use crate::checkpoint::ModelSummary;
 use crate::checkpoint::files::{OpenFile, not_finite};
 use crate::core::error::Error;
 use crate::core::lanes::LANES;
-use crate::engine;
 use crate::engine::blocks::{RawRows, SomeRows, TensorKind};
 
 /// The weights of a folder.
@@ -248,22 +247,6 @@ impl Weights {
         self.raw_fused(name, shape).unwrap_or_else(|| Err(other()))
     }
 
-    /// The type of all matrices; [`Stored`](engine::Dtype::Stored) if they have several, or if some
-    /// are stored in blocks.
-    pub(in crate::checkpoint) fn dtype(&self) -> engine::Dtype {
-        let tensors = self.files.iter().flat_map(|stored| &stored.tensors);
-        let matrices = tensors.filter(|(_, place)| place.shape.len() > 1);
-        let mut kinds = matrices.filter_map(|(name, place)| match place.dtype {
-            Dtype::F32 => Some(engine::Dtype::F32),
-            Dtype::F16 => Some(engine::Dtype::F16),
-            Dtype::BF16 => Some(engine::Dtype::Bf16),
-            Dtype::U8 if name.ends_with("_blocks") => Some(engine::Dtype::Stored),
-            _ => None,
-        });
-        let first = kinds.next().unwrap_or_default();
-        if kinds.all(|kind| kind == first) { first } else { engine::Dtype::Stored }
-    }
-
     /// The file that holds a tensor.
     pub(super) fn path(&self, name: &str) -> &Path {
         self.locate(name).map_or(self.files[0].file.path(), |(stored, _)| stored.file.path())
@@ -339,10 +322,11 @@ impl Weights {
             let what = format!("tensor {name} has shape {found:?}, but config.json asks for");
             return Err(stored.file.fault(format!("{what} {shape:?}")));
         }
+        check_rows(name, stored, place)?;
         Ok((stored, place))
     }
 
-    /// Where a tensor lies; numbers that do not lie row by row cannot be read.
+    /// Where a tensor lies.
     pub(super) fn locate(&self, name: &str) -> Result<(&Stored, &Place), Error> {
         let name = &*renamed(name, self.within);
         let missing = || format!("tensor {name} is missing");
@@ -352,13 +336,17 @@ impl Weights {
         };
         let stored = &self.files[number];
         let place = stored.tensors.get(name).ok_or_else(|| stored.file.fault(missing()))?;
-        if !place.by_rows {
-            let convert = pickled::convert(&stored.file);
-            let what = format!("tensor {name} does not lie row by row: {convert}");
-            return Err(stored.file.fault(what));
-        }
         Ok((stored, place))
     }
+}
+
+/// Checks that the numbers of a tensor lie row by row: others cannot be read.
+pub(super) fn check_rows(name: &str, stored: &Stored, place: &Place) -> Result<(), Error> {
+    if place.by_rows {
+        return Ok(());
+    }
+    let convert = pickled::convert(&stored.file);
+    Err(stored.file.fault(format!("tensor {name} does not lie row by row: {convert}")))
 }
 
 /// Opens a file; its name says in which format it is.

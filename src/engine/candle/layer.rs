@@ -1,9 +1,10 @@
 //! One decoder layer: attention and feed-forward, with the norms around them.
 
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 use candle_nn::ops::{layer_norm, rms_norm, softmax_last_dim};
 use candle_nn::rotary_emb::rope;
 
+use super::Place;
 use super::cache::LayerCache;
 use super::mlp::CandleMlp;
 use super::product::Projection;
@@ -28,10 +29,10 @@ pub(super) struct CandleLayer {
 }
 
 impl CandleLayer {
-    pub(super) fn load(tensors: LayerTensors<'_>, device: &Device) -> Result<Self, Error> {
+    pub(super) fn load(tensors: LayerTensors<'_>, place: &Place) -> Result<Self, Error> {
         let vector = |weights: Vec<f32>| {
             let length = weights.len();
-            Tensor::from_vec(weights, length, device)
+            Tensor::from_vec(weights, length, &place.device)
         };
         let mut norms = [const { None }; 4];
         for (norm, weights) in norms.iter_mut().zip(tensors.norms()?) {
@@ -46,9 +47,9 @@ impl CandleLayer {
             norms,
             head_norms,
             sinks: tensors.sinks()?.map(vector).transpose()?,
-            qkv: Projection::load(tensors, Product::Qkv, device)?,
-            output: Projection::load(tensors, Product::Output, device)?,
-            mlp: CandleMlp::load(tensors, device)?,
+            qkv: Projection::load(tensors, Product::Qkv, place)?,
+            output: Projection::load(tensors, Product::Output, place)?,
+            mlp: CandleMlp::load(tensors, place)?,
         })
     }
 

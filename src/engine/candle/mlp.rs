@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use candle_core::{Device, Tensor};
+use candle_core::Tensor;
 use candle_nn::ops::{sigmoid, silu};
 
+use super::Place;
 use super::product::Projection;
 use super::shared::CandlePass;
 use crate::core::error::Error;
@@ -26,14 +27,13 @@ pub(super) struct CandleBlock {
 }
 
 impl CandleMlp {
-    pub(super) fn load(tensors: LayerTensors<'_>, device: &Device) -> Result<Self, Error> {
+    pub(super) fn load(tensors: LayerTensors<'_>, place: &Place) -> Result<Self, Error> {
         let LayerTensors { config, index, .. } = tensors;
         let Some(all) = config.experts.filter(|_| config.layers[index].sparse) else {
-            return CandleBlock::load(tensors, Mlp::Dense, device).map(Self::Dense);
+            return CandleBlock::load(tensors, Mlp::Dense, place).map(Self::Dense);
         };
-        let router = Projection::load(tensors, Product::Router, device)?;
-        let experts =
-            (0..all.count).map(|one| CandleBlock::load(tensors, Mlp::Expert(one), device));
+        let router = Projection::load(tensors, Product::Router, place)?;
+        let experts = (0..all.count).map(|one| CandleBlock::load(tensors, Mlp::Expert(one), place));
         Ok(Self::Sparse { all, router, experts: experts.collect::<Result<_, _>>()? })
     }
 
@@ -71,10 +71,10 @@ impl CandleMlp {
 }
 
 impl CandleBlock {
-    fn load(tensors: LayerTensors<'_>, block: Mlp, device: &Device) -> Result<Self, Error> {
+    fn load(tensors: LayerTensors<'_>, block: Mlp, place: &Place) -> Result<Self, Error> {
         Ok(Self {
-            gate_up: Projection::load(tensors, Product::GateUp(block), device)?,
-            down: Projection::load(tensors, Product::Down(block), device)?,
+            gate_up: Projection::load(tensors, Product::GateUp(block), place)?,
+            down: Projection::load(tensors, Product::Down(block), place)?,
         })
     }
 

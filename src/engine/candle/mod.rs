@@ -11,7 +11,7 @@ mod product;
 mod shared;
 mod threads;
 
-use candle_core::Tensor;
+use candle_core::{DType, Tensor};
 
 use self::cache::CandleCache;
 use self::layer::{CandleLayer, capped, norm};
@@ -25,6 +25,7 @@ use crate::core::distribution::Token;
 use crate::core::error::Error;
 use crate::core::sampling::{ForEachRow, Logits};
 use crate::core::tree::MAX_NODES;
+use crate::engine::Dtype;
 use crate::engine::pool::Pool;
 use crate::model::{
     CacheDtype, Computed, Evaluation, Feed, LanguageModel, ModelInfo, Session, Step, Work,
@@ -33,6 +34,30 @@ use crate::model::{
 /// Maximum number of rows computed at once: a longer prompt is processed in pieces, so
 /// that the attention scores of a pass stay small.
 const CHUNK: usize = 256;
+
+/// Where weights lie, and in which type.
+#[derive(Debug)]
+struct Place {
+    device: candle_core::Device,
+    dtype: DType,
+}
+
+impl Place {
+    fn open(device: Device, dtype: Dtype) -> Result<Self, Error> {
+        let dtype = match dtype {
+            Dtype::Bf16 => DType::BF16,
+            Dtype::F16 => DType::F16,
+            // Its caller has refused the others.
+            Dtype::F32 | Dtype::Q8_0 | Dtype::Stored => DType::F32,
+        };
+        Ok(Self { device: open(device)?, dtype })
+    }
+
+    /// A matrix or table of this shape.
+    fn matrix(&self, weights: Vec<f32>, shape: [usize; 2]) -> Result<Tensor, Error> {
+        Ok(Tensor::from_vec(weights, &shape, &self.device)?.to_dtype(self.dtype)?)
+    }
+}
 
 /// The weights of a model.
 #[derive(Debug)]
@@ -59,31 +84,32 @@ impl CandleModel {
         config: Config,
         unused: Vec<Token>,
         tensors: &dyn Tensors,
-        device: Device,
+        (device, dtype): (Device, Dtype),
     ) -> Result<Self, Error> {
         // Before the device is opened: its libraries may read the environment.
         tell_candle();
-        let device = open(device)?;
+        let place = Place::open(device, dtype)?;
         let table = |(name, shape): (String, Vec<usize>)| {
-            Ok::<_, Error>(Tensor::from_vec(tensors.get(&name, &shape)?, shape, &device)?)
+            place.matrix(tensors.get(&name, &shape)?, [shape[0], shape[1]])
         };
         let embedding = table(config.embedding())?;
         let layers = (0..config.layers.len())
             .map(|index| {
-                CandleLayer::load(LayerTensors { config: &config, index, tensors }, &device)
+                CandleLayer::load(LayerTensors { config: &config, index, tensors }, &place)
             })
             .collect::<Result<Vec<_>, _>>()?;
         let head = if config.tied { embedding.clone() } else { table(config.head())? };
+        let positions = config.positions().map(table).transpose()?;
         let norm = config.read_last_norm(tensors)?;
-        let width = norm.len();
+        let (width, device) = (norm.len(), place.device);
         Ok(Self {
-            positions: config.positions().map(table).transpose()?,
+            positions,
             head: Projection::new(&head.narrow(0, 0, info.vocab)?, None)?,
             norm: Tensor::from_vec(norm, width, &device)?,
             info: ModelInfo { sha256: tensors.sha256()?, device: named(&device, &info), ..info },
             rotations: config.rotations(),
             device,
-            embedding: (embedding * f64::from(config.embedding_scale))?,
+            embedding,
             layers,
             config,
             unused,
@@ -113,11 +139,14 @@ impl CandleModel {
         cache.reserve(pass.slots)?;
         let tokens = feed.iter().map(|f| f.token).collect::<Vec<_>>();
         let tokens = Tensor::from_vec(tokens, feed.len(), &self.device)?;
-        let mut x = self.embedding.index_select(&tokens, 0)?;
+        let mut x = self.embedding.index_select(&tokens, 0)?.to_dtype(DType::F32)?;
+        if self.config.embedding_scale != 1.0 {
+            x = (x * f64::from(self.config.embedding_scale))?;
+        }
         if let Some(table) = &self.positions {
             let positions = feed.iter().map(|f| f.position as u32).collect::<Vec<_>>();
             let positions = Tensor::from_vec(positions, feed.len(), &self.device)?;
-            x = (x + table.index_select(&positions, 0)?)?;
+            x = (x + table.index_select(&positions, 0)?.to_dtype(DType::F32)?)?;
         }
         for (number, (layer, cache)) in self.layers.iter().zip(cache.layers()).enumerate() {
             if wanted.is_empty() && number + 1 == self.layers.len() {

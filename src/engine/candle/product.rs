@@ -1,7 +1,8 @@
 //! Products with weight matrices, laid out for passes of a few rows.
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Tensor};
 
+use super::Place;
 use crate::core::error::Error;
 use crate::engine::decoder::{LayerTensors, Product};
 
@@ -10,7 +11,8 @@ use crate::engine::decoder::{LayerTensors, Product};
 /// 32, but a pass of five rows 60 % slower.
 const WIDTH: usize = 32;
 
-/// A weight matrix of shape `(outputs, inputs)` and what is added to its outputs.
+/// A weight matrix of shape `(outputs, inputs)`, in f32 or a shorter type, and what is added to its
+/// outputs.
 #[derive(Debug)]
 pub(super) struct Projection {
     weights: Weights,
@@ -37,12 +39,12 @@ impl Projection {
     pub(super) fn load(
         tensors: LayerTensors<'_>,
         product: Product,
-        device: &Device,
+        place: &Place,
     ) -> Result<Self, Error> {
         let [outputs, inputs] = tensors.config.size(tensors.index, product);
-        let weights = Tensor::from_vec(tensors.weights(product)?, (outputs, inputs), device)?;
+        let weights = place.matrix(tensors.weights(product)?, [outputs, inputs])?;
         let bias = tensors.bias(product)?;
-        let bias = bias.map(|bias| Tensor::from_vec(bias, outputs, device)).transpose()?;
+        let bias = bias.map(|bias| Tensor::from_vec(bias, outputs, &place.device)).transpose()?;
         Self::new(&weights, bias)
     }
 
@@ -64,8 +66,10 @@ impl Projection {
     /// `x` of shape `(rows, inputs)` becomes `(rows, outputs)`.
     pub(super) fn apply(&self, x: &Tensor) -> Result<Tensor, Error> {
         let y = match &self.weights {
-            Weights::Panels(panels) => self.by_panels(x, panels)?,
-            Weights::Whole(matrix) => x.matmul(&matrix.t()?)?,
+            Weights::Panels(panels) => self.by_panels(x, &panels.to_dtype(DType::F32)?)?,
+            Weights::Whole(matrix) => {
+                short(x, matrix)?.matmul(&matrix.t()?)?.to_dtype(x.dtype())?
+            }
         };
         Ok(match &self.bias {
             Some(bias) => y.broadcast_add(bias)?,
@@ -83,7 +87,8 @@ impl Projection {
         // Two products in one call: halves of rows would be read with gaps.
         let (rows, inputs) = x.dims2()?;
         let halves = matrix.reshape((2, half, inputs))?.transpose(1, 2)?;
-        let y = x.unsqueeze(0)?.expand((2, rows, inputs))?.matmul(&halves)?;
+        let x = short(x, matrix)?.unsqueeze(0)?.expand((2, rows, inputs))?;
+        let y = x.matmul(&halves)?.to_dtype(DType::F32)?;
         Ok([y.get(0)?, y.get(1)?])
     }
 
@@ -94,4 +99,10 @@ impl Projection {
         let y = y.transpose(0, 1)?.reshape((rows, count * WIDTH))?;
         Ok(if count * WIDTH == self.outputs { y } else { y.narrow(1, 0, self.outputs)? })
     }
+}
+
+/// Values in the type of the weights, for products on a device. On the CPU weights become f32
+/// instead: candle has no products of shorter types there.
+fn short(x: &Tensor, weights: &Tensor) -> Result<Tensor, Error> {
+    Ok(x.to_dtype(weights.dtype())?)
 }

@@ -47,7 +47,8 @@ pub(crate) fn check_room(
     )))
 }
 
-/// `length` tokens of the model's vocabulary. Their values do not affect its speed.
+/// `length` tokens of the model's vocabulary. Their values do not affect its speed, unless they choose
+/// experts.
 pub(crate) fn text(model: &dyn LanguageModel, length: usize) -> Vec<Token> {
     (0..length).map(|i| (i * 7 + 3) as Token % model.info().vocab as Token).collect()
 }
