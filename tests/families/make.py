@@ -129,13 +129,38 @@ def write_json(file: Path, content: dict[str, Any]) -> None:
     file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
-def write_expected(file: Path, case: Case, exact: Tensor) -> None:
-    """Write texts and logits with nine digits, one line per position."""
+def continued(model: PreTrainedModel, tokens: list[int]) -> tuple[list[int], bool]:
+    """Append the most probable tokens, up to 90 or to the last position.
+
+    The second value is false if it ended before, where two tokens are nearly as probable.
+    """
+    most = min(len(tokens) + 90, model.config.max_position_embeddings)
+    while len(tokens) < most:
+        row = logits(model, tokens)[-1]
+        first, second = row.topk(2).values.tolist()
+        if first - second < 10 * NEAR * row.abs().max().item():
+            return tokens, False
+        tokens = [*tokens, row.argmax().item()]
+    return tokens, True
+
+
+def greedy(model: PreTrainedModel, case: Case) -> dict[str, Any]:
+    """Return the beginning of a text with its most probable continuation."""
+    for beginning in range(4, 20):
+        tokens, whole = continued(model, texts(case)[0][:beginning])
+        if whole:
+            return {"beginning": beginning, "tokens": tokens}
+    raise AssertionError(f"{case.name}: no continuation is certain")
+
+
+def write_expected(file: Path, case: Case, exact: Tensor, greedy: dict[str, Any]) -> None:
+    """Write texts and logits with nine digits, one line per position, and a continuation."""
     parts = []
     for text, rows in zip(texts(case), exact.split(list(case.lengths)), strict=True):
         lines = [f"[{', '.join(f'{x:.9g}' for x in row)}]" for row in rows.tolist()]
         parts.append(f'{{"tokens": {text},\n"logits": [\n' + ",\n".join(lines) + "\n]}")
-    file.write_text('{"texts": [\n' + ",\n".join(parts) + "\n]}\n")
+    parts = ",\n".join(parts)
+    file.write_text(f'{{"texts": [\n{parts}\n],\n"greedy": {json.dumps(greedy)}}}\n')
     json.loads(file.read_text())
 
 
@@ -180,7 +205,7 @@ def make(case: Case) -> list[str]:
     folder, config, older_config = write_folder(case)
     model = widen(load(folder, config))
     exact = all_logits(model, case)
-    write_expected(folder / "expected.json", case, exact)
+    write_expected(folder / "expected.json", case, exact, greedy(model, case))
 
     again = all_logits(widen(load(folder, older_config)), case)
     assert torch.equal(exact, again), f"{case.name}: the older spelling means something else"

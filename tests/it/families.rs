@@ -1,6 +1,7 @@
 //! Families of models: random small checkpoints with the logits that transformers computes
 //! for them (`tests/families`).
 
+mod greedy;
 mod sparse;
 
 use std::fs;
@@ -23,9 +24,17 @@ pub(crate) struct Text {
     logits: Vec<Vec<f64>>,
 }
 
+/// The beginning of a text and its most probable continuation.
+#[derive(Deserialize)]
+struct Greedy {
+    beginning: usize,
+    tokens: Vec<u32>,
+}
+
 #[derive(Deserialize)]
 pub(crate) struct Expected {
     pub(crate) texts: Vec<Text>,
+    greedy: Greedy,
 }
 
 /// How far logits may be from those computed in f64, as a share of the largest one.

@@ -72,6 +72,7 @@ fn the_page_of_sparse_experts_has_the_numbers_of_its_table() {
         assert!(page.contains(&stated), "{stated}");
     }
     // The sentences on where drafts that cost nothing lose.
-    let loses = |column: &str| sparse.iter().find(|(_, row)| value(row, column) < 1.0).unwrap().0 - 1;
+    let loses =
+        |column: &str| sparse.iter().find(|(_, row)| value(row, column) < 1.0).unwrap().0 - 1;
     assert_eq!((loses("speedup_0.5"), loses("speedup_random_0.7")), (4, 5));
 }
