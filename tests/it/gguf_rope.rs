@@ -134,6 +134,9 @@ fn long_and_short_factors_come_from_tensors() {
         "partial_rotary_factor": 0.75,
     });
     assert_eq!(rope(&file), wanted);
+    // For Phi-3 the value outside of the table counts.
+    let config = checkpoint(&file.bytes()).unwrap().config().clone();
+    assert_eq!(config["original_max_position_embeddings"], 160);
     for missing in [long, short] {
         let file = file.clone().without_tensor(missing);
         refused(checkpoint(&file.bytes()), &[&format!("tensor {missing} is missing")]);

@@ -10,6 +10,9 @@ use super::windows::add_windows;
 use super::{dflash, eagle3};
 use crate::core::error::Error;
 
+/// The number of positions before scaling, in `rope_parameters`.
+const ORIGINAL: &str = "original_max_position_embeddings";
+
 /// The keys of the `config.json` that transformers would write for the model.
 pub(super) fn config(keys: Keys<'_>, sizes: &Sizes) -> Result<Map<String, Value>, Error> {
     let architecture = keys.architecture;
@@ -17,6 +20,7 @@ pub(super) fn config(keys: Keys<'_>, sizes: &Sizes) -> Result<Map<String, Value>
     let eps = "attention.layer_norm_rms_epsilon";
     let eps = keys.number(eps)?.ok_or_else(|| keys.fault(eps, "is missing"))?;
     let rope = rope_parameters(keys, sizes)?;
+    let original = rope.get(ORIGINAL).cloned();
     let pairs = [
         ("model_type", json!(architecture.model_type)),
         ("hidden_size", json!(sizes.hidden)),
@@ -34,6 +38,8 @@ pub(super) fn config(keys: Keys<'_>, sizes: &Sizes) -> Result<Map<String, Value>
     ];
     let pairs = pairs.into_iter().map(|(key, value)| (key.to_owned(), value));
     let mut config = pairs.collect::<Map<_, _>>();
+    // Phi-3 has this key next to the table too, with a default that takes precedence over it.
+    config.extend(original.map(|original| (ORIGINAL.to_owned(), original)));
     if let Some([count, used]) = sizes.experts {
         // Families call them differently. The weights of a row's experts sum to one in all models
         // of these architectures.
