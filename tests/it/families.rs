@@ -21,7 +21,7 @@ use crate::native::{in_trees, plain, ways_of};
 #[derive(Deserialize)]
 pub(crate) struct Text {
     pub(crate) tokens: Vec<u32>,
-    logits: Vec<Vec<f64>>,
+    pub(crate) logits: Vec<Vec<f64>>,
 }
 
 /// The beginning of a text and its most probable continuation.

@@ -1,5 +1,7 @@
 //! A model in a GGUF file has the logits that it has as a Hugging Face checkpoint.
 
+mod written;
+
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
