@@ -71,6 +71,11 @@ def rope(theta: float, kind: str = "default", **more: Any) -> dict[str, Any]:
     return {"rope_type": kind, "rope_theta": theta, **more}
 
 
+def has_offset(family: str) -> bool:
+    """Return whether the norms of a family add 1 to their weights."""
+    return family.startswith("gemma") and family != "gemma4_text"
+
+
 def by_layer(full: dict[str, Any], sliding: dict[str, Any]) -> dict[str, Any]:
     """Return rotary settings that differ between the two kinds of layers."""
     return {"full_attention": full, "sliding_attention": sliding}

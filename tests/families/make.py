@@ -24,7 +24,8 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import AutoConfig, AutoModelForCausalLM, Mxfp4Config, PreTrainedModel
 
-from cases import CASES, Case
+from cases import CASES, Case, has_offset
+from cases_gemma4 import GEMMA4
 from cases_gpt2 import GPT2
 from cases_moe import MIXTURES
 from characters import tokenizer
@@ -34,7 +35,7 @@ from switch import Switch
 from switches import switches
 
 HERE = Path(__file__).parent
-EVERY_CASE = [*CASES, *MIXTURES, *GPT2]
+EVERY_CASE = [*CASES, *MIXTURES, *GPT2, *GEMMA4]
 # What a wrong reading must change at least, what f32 may differ from f64 at most, and by how
 # much a router must prefer the experts that it chooses, relative to the largest logit.
 VISIBLE, NEAR, DECIDED = 1e-2, 1e-5, 1e-3
@@ -61,7 +62,8 @@ def random_model(case: Case) -> PreTrainedModel:
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     generator = seeded(f"{case.name} weights{f' {case.draw}' if case.draw else ''}")
     dtype = torch.bfloat16 if case.bf16 else torch.float32
-    for name, parameter in model.named_parameters():
+    scalars = [(n, x) for n, x in model.named_buffers() if n.endswith("layer_scalar")]
+    for name, parameter in [*model.named_parameters(), *scalars]:
         noise = torch.randn(parameter.shape, generator=generator)
         parameter.data = weight(name, noise, case.family).to(dtype)
     return model.to(dtype)
@@ -70,15 +72,16 @@ def random_model(case: Case) -> PreTrainedModel:
 def weight(name: str, noise: Tensor, family: str) -> Tensor:
     """Turn standard normal numbers into a weight of that name."""
     part = name.split(".")[-2]
-    offset = family.startswith("gemma")
     if "norm" in part or (part.startswith("ln_") and name.endswith("weight")):
-        return 0.4 * noise + (0.0 if offset else 1.0)
+        return 0.4 * noise + (0.0 if has_offset(family) else 1.0)
+    if name.endswith("layer_scalar"):
+        return 0.3 * noise + 1.0
     if name.endswith("bias"):
         return 0.6 * noise
     if name.endswith("sinks"):
         return 1.5 * noise
-    if part in ("embed_tokens", "wte", "wpe"):
-        return (0.4 if offset else 1.0) * noise
+    if part in ("embed_tokens", "embed_tokens_per_layer", "wte", "wpe"):
+        return (0.4 if family.startswith("gemma") else 1.0) * noise
     gain = 1.7 if part in LARGER else 1.2
     # The inputs are the last dimension but in the experts of gpt-oss and in GPT-2.
     inputs = noise.shape[{"gpt_oss": 1, "gpt2": 0}.get(family, -1)]

@@ -44,3 +44,19 @@ def gpt2_names(tensors: dict[str, Tensor], generator: Generator) -> None:
     for name in sorted(tensors):
         if name.endswith("attn.c_attn.weight"):
             tensors[name.replace("c_attn.weight", "bias")] = mask.clone()
+
+
+def gemma4_shared(tensors: dict[str, Tensor], generator: Generator) -> None:
+    """Add tensors of keys and values to the layers that take those of others.
+
+    They are there in published files, and nothing reads them.
+    """
+    layers = {".".join(name.split(".")[:4]) for name in tensors if ".self_attn." in name}
+    keys = [layer for layer in sorted(layers) if f"{layer}.k_proj.weight" in tensors]
+    for layer in sorted(layers.difference(keys)):
+        width = len(tensors[f"{layer}.q_norm.weight"])
+        like = next(key for key in keys if len(tensors[f"{key}.q_norm.weight"]) == width)
+        for part in ("k_norm", "k_proj", "v_proj"):
+            there = tensors[f"{like}.{part}.weight"]
+            noise = torch.randn(there.shape, generator=generator)
+            tensors[f"{layer}.{part}.weight"] = noise.to(there.dtype)

@@ -26,6 +26,10 @@ def older(config: dict[str, Any], case: Case) -> dict[str, Any]:
     """Return the configuration as published files of its time spell it."""
     if case.family == "gpt2":
         return older_gpt2(config, case)
+    if case.family == "gemma4_text":
+        # Its first files have the newer spelling but for the heads.
+        kept = {k: x for k, x in config.items() if k != "per_layer_config"}
+        return dict(sorted({**kept, **case.older}.items()))
     rope = config["rope_parameters"]
     newer = ["rope_parameters", "dtype"]
     if case.family != "gpt_oss":

@@ -2,14 +2,16 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from cases import POSITIONS
+from cases import POSITIONS, has_offset
 from switch import Switch, each
+from switches_gemma4 import gemma4_switches
 from switches_gpt2 import gpt2_switches
 from switches_moe import mixture_switches
 
@@ -27,6 +29,8 @@ def switches(config: dict[str, Any], model: PreTrainedModel) -> Iterator[Switch]
     yield from norm_switches(config, model)
     yield from attention_switches(config, model)
     yield from mixture_switches(config, model)
+    if config["model_type"] == "gemma4_text":
+        yield from gemma4_switches(config)
     yield from other_switches(config, model)
 
 
@@ -43,7 +47,10 @@ def rope_switches(config: dict[str, Any]) -> Iterator[Switch]:
         theta = 1e4 if rope["rope_theta"] != 1e4 else 5e5
         yield Switch(f"rope_theta{of} {theta:g}", other(layers, {**rope, "rope_theta": theta}))
         kind = rope["rope_type"]
-        if kind != "default":
+        if kind == "proportional":
+            whole = {**rope, "partial_rotary_factor": 1.0}
+            yield Switch("rope on whole heads", other(layers, whole))
+        elif kind != "default":
             names = ("rope_theta", "partial_rotary_factor")
             plain = {key: rope[key] for key in names if key in rope}
             yield Switch(f"no {kind} scaling{of}", other(layers, {"rope_type": "default", **plain}))
@@ -79,10 +86,11 @@ def neighbours(model: PreTrainedModel) -> dict[str, Callable]:
         order = [*range(0, width, 2), *range(1, width, 2), *range(width, x.shape[-1])]
         return x[..., order]
 
-    def rotated(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    def rotated(*args: Tensor, **options: Any) -> Any:
+        *states, cos, sin = args
         # gpt-oss has every angle once.
         width = cos.shape[-1] * (2 if model.config.model_type == "gpt_oss" else 1)
-        return rotate(paired(q, width), paired(k, width), cos, sin)
+        return rotate(*(paired(x, width) for x in states), cos, sin, **options)
 
     return {"apply_rotary_pos_emb": rotated}
 
@@ -99,7 +107,8 @@ def window_switches(config: dict[str, Any]) -> Iterator[Switch]:
     ]:
         yield Switch(label, {"sliding_window": other})
     layers = config.get("layer_types", [])
-    if len(set(layers)) == 2:
+    # Layers of Gemma 4 differ in more than the window.
+    if len(set(layers)) == 2 and "per_layer_config" not in config:
         kinds = {"full_attention": "sliding_attention", "sliding_attention": "full_attention"}
         yield Switch("windows on the other layers", {"layer_types": [kinds[x] for x in layers]})
 
@@ -107,7 +116,8 @@ def window_switches(config: dict[str, Any]) -> Iterator[Switch]:
 def norm_switches(config: dict[str, Any], model: PreTrainedModel) -> Iterator[Switch]:
     """Yield other weights, offsets, places and epsilons of the norms."""
     names = {path.rsplit(".", 1)[-1] for path, _ in model.named_modules() if "norm" in path}
-    offset = config["model_type"].startswith("gemma")
+    offset = has_offset(config["model_type"])
+    is_gemma4 = config["model_type"] == "gemma4_text"
 
     def weights(name: str, of: Callable[[Tensor], Tensor]) -> Callable[[PreTrainedModel], None]:
         def edit(model: PreTrainedModel) -> None:
@@ -126,9 +136,12 @@ def norm_switches(config: dict[str, Any], model: PreTrainedModel) -> Iterator[Sw
 
     for name in sorted(names):
         plain = torch.zeros_like if offset else torch.ones_like
-        yield Switch(f"{name} without its weight", edit=weights(name, plain))
+        if name != "v_norm":
+            yield Switch(f"{name} without its weight", edit=weights(name, plain))
         if offset:
             yield Switch(f"{name} without 1 +", edit=weights(name, lambda w: w - 1))
+        elif is_gemma4 and name != "v_norm":
+            yield Switch(f"{name} with 1 +", edit=weights(name, lambda w: w + 1))
         yield Switch(f"no {name}", edit=without(name))
     if config["rms_norm_eps"] > 1e-4:
         yield Switch("rms_norm_eps 1e-6", {"rms_norm_eps": 1e-6})
@@ -139,17 +152,20 @@ def norm_switches(config: dict[str, Any], model: PreTrainedModel) -> Iterator[Sw
 def norms_after_rope(model: PreTrainedModel) -> dict[str, Callable]:
     """Take the norms of q and k out of the layers and apply them to what rope returns."""
     rotate = sys.modules[type(model).__module__].apply_rotary_pos_emb
-    attentions = each(model, "self_attn")
-    norms = [(attention.q_norm, attention.k_norm) for attention in attentions]
-    for attention in attentions:
-        attention.q_norm = attention.k_norm = nn.Identity()
-    taken: list[int] = []
+    norms = []
+    for attention in each(model, "self_attn"):
+        for name in ("q_norm", "k_norm"):
+            # Layers of Gemma 4 that share keys have no norm of them.
+            if hasattr(attention, name):
+                norms.append(getattr(attention, name))
+                setattr(attention, name, nn.Identity())
+    following = cycle(norms)
 
-    def rotated(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-        q_norm, k_norm = norms[len(taken) % len(norms)]
-        taken.append(1)
-        q, k = rotate(q, k, cos, sin)
-        return q_norm(q), k_norm(k)
+    def rotated(*args: Tensor, **options: Any) -> Any:
+        found = rotate(*args, **options)
+        if isinstance(found, Tensor):
+            return next(following)(found)
+        return tuple(next(following)(x) for x in found)
 
     return {"apply_rotary_pos_emb": rotated}
 
@@ -191,8 +207,9 @@ def other_switches(config: dict[str, Any], model: PreTrainedModel) -> Iterator[S
         yield Switch("silu", {key: "silu"})
 
         def erf(model: PreTrainedModel) -> None:
-            for mlp in each(model, "mlp"):
-                mlp.act_fn = nn.GELU()
+            for module in model.modules():
+                if hasattr(module, "act_fn"):
+                    module.act_fn = nn.GELU()
 
         # The two forms of gelu differ by less than 5e-4 in any value.
         yield Switch("gelu of erf", edit=erf, least=1e-4)
