@@ -48,7 +48,8 @@ HEADING = """\
 By how much each wrong reading of a checkpoint changes the logits of its folder. Written by
 make.py, which takes the right reading for the others of the same case. "All in f32" is
 transformers without double precision, and "frequencies alone" is double precision with the
-rotary frequencies that transformers computes in f32."""
+rotary frequencies that transformers computes in f32. "Routers decide by" is the least lead of
+the last expert chosen over the first one left out."""
 
 
 def seeded(name: str) -> torch.Generator:

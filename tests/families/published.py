@@ -49,7 +49,7 @@ def gpt2_names(tensors: dict[str, Tensor], generator: Generator) -> None:
 def gemma4_shared(tensors: dict[str, Tensor], generator: Generator) -> None:
     """Add tensors of keys and values to the layers that take those of others.
 
-    They are there in published files, and nothing reads them.
+    They are there in the first published files, and nothing reads them.
     """
     layers = {".".join(name.split(".")[:4]) for name in tensors if ".self_attn." in name}
     keys = [layer for layer in sorted(layers) if f"{layer}.k_proj.weight" in tensors]
