@@ -18,8 +18,8 @@ class Case:
     `config` holds the arguments of the configuration class of `family`. `older` are keys
     that its 2024 spelling adds or replaces. `lengths` are the lengths of the texts whose
     logits are stored, and `tokens` is the size of the tokenizer. An `example` is of a
-    family that only a page of the documentation adds. `draw` says which random weights: if
-    there are routers, some with which none of them is undecided. `published` puts the
+    family that only a page of the documentation adds. `draw` says which random weights: some
+    with which no router is undecided, or that may be rounded. `published` puts the
     tensors that published files have in place of those that transformers writes.
     """
 
