@@ -139,9 +139,14 @@ impl Checkpoint {
 
     pub(crate) fn note_on_rows(&self, dtype: Dtype) -> Option<String> {
         let config = &self.config;
-        let mut inputs = vec![config.hidden, config.query_width(), config.intermediate];
-        inputs.retain(|&n| dtype.stored(n) != dtype);
-        inputs.dedup();
+        let mut inputs = Vec::new();
+        let products =
+            config.all_products(1).map(|(layer, product)| config.size(layer, product)[1]);
+        for width in products.filter(|&n| dtype.stored(n) != dtype) {
+            if !inputs.contains(&width) {
+                inputs.push(width);
+            }
+        }
         let lengths = inputs.iter().map(usize::to_string).collect::<Vec<_>>().join(" and ");
         let note = format!(
             "matrices whose rows have {lengths} weights, not a multiple of {BLOCK}, stay f32"

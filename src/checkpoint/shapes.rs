@@ -6,7 +6,7 @@ use crate::core::error::Error;
 use crate::core::registry::UnknownName;
 use crate::engine::Settings;
 use crate::engine::decoder::{
-    Activation, Biases, Config, Experts, LayerKind, Rope, TensorNames, Tensors,
+    Activation, Biases, Config, Experts, HeadSizes, LayerKind, Rope, TensorNames, Tensors,
 };
 use crate::model::LanguageModel;
 
@@ -157,16 +157,17 @@ impl ModelShape {
             hidden: self.hidden,
             intermediate: self.intermediate,
             experts,
-            heads: self.heads,
-            kv_heads: self.kv_heads,
-            head_dim,
+            heads: HeadSizes { queries: self.heads, keys: self.kv_heads, width: head_dim },
             layers: vec![layer; self.layers],
+            per_layer: None,
+            layer_scalars: false,
             ropes: vec![Rope::plain(10_000.0, head_dim)],
             names: TensorNames::LLAMA,
             norm_eps: 1e-5,
             layer_norms: false,
             norm_offset: 0.0,
             head_norms: None,
+            value_norms: false,
             biases: Biases::default(),
             activation: Activation::Silu,
             embedding_scale: 1.0,

@@ -1,6 +1,7 @@
 //! Families of models: random small checkpoints with the logits that transformers computes
 //! for them (`tests/families`).
 
+mod gemma4;
 mod greedy;
 mod sparse;
 
@@ -70,7 +71,7 @@ pub(crate) fn folders() -> Vec<PathBuf> {
     let mut folders =
         entries.filter(|path| path.join("expected.json").exists()).collect::<Vec<_>>();
     folders.sort();
-    assert!(folders.len() >= 15, "{folders:?}");
+    assert!(folders.len() >= 28, "{folders:?}");
     folders
 }
 

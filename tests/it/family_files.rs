@@ -110,7 +110,7 @@ fn wrapped(family: &str, name: impl Fn(&str) -> String, engine: Engine) -> Vec<V
 #[test]
 fn text_models_of_models_that_see_images_are_the_same() {
     for engine in Engine::ALL {
-        for family in ["gemma3", "mistral"] {
+        for family in ["gemma3", "gemma4_small", "mistral"] {
             let alone = with_keys(family, &json!({}), engine);
             let before = wrapped(family, |own| format!("language_model.{own}"), engine);
             let inside = |own: &str| match own.strip_prefix("model.") {

@@ -291,7 +291,8 @@ fn unsupported_configurations_are_refused() {
     let refuse = |config: Value, parts: &[&str]| {
         refused(&Checkpoint { config, ..small() }, |_| (), parts);
     };
-    let known = "supported are: gemma2, gemma3_text, gpt2, gpt_oss, llama, mimo, mistral, mixtral";
+    let known =
+        "supported are: gemma2, gemma3_text, gemma4_text, gpt2, gpt_oss, llama, mimo, mistral";
     refuse(json!({"model_type": "mamba"}), &["model_type is \"mamba\"", known]);
     refuse(json!({"model_type": null}), &["model_type is missing", known]);
     refuse(json!({"hidden_size": null}), &["config.json", "hidden_size"]);

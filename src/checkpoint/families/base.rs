@@ -3,7 +3,7 @@
 use super::keys::ConfigKeys;
 use super::rope::{self, Basis};
 use crate::core::error::Error;
-use crate::engine::decoder::{Activation, Biases, Config, LayerKind, TensorNames};
+use crate::engine::decoder::{Activation, Biases, Config, HeadSizes, LayerKind, TensorNames};
 
 /// The most layers: the list of layers is made before the weights confirm their number.
 pub(super) const MOST_LAYERS: usize = 1 << 12;
@@ -65,15 +65,13 @@ impl Defaults {
 /// windows, and with one rotary embedding for all layers.
 pub(super) fn base(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Result<Config, Error> {
     let size = |key| keys.required(key, keys.size(key)?);
-    let heads = keys.size("num_attention_heads")?.or(defaults.heads);
-    let heads = keys.required("num_attention_heads", heads)?;
-    let kv_heads = keys.size("num_key_value_heads")?.or(defaults.kv_heads).unwrap_or(heads);
-    if kv_heads > heads || !heads.is_multiple_of(kv_heads) {
-        let what = "does not divide num_attention_heads";
-        return Err(keys.fault(format!("num_key_value_heads {kv_heads} {what} {heads}")));
-    }
+    let queries = keys.size("num_attention_heads")?.or(defaults.heads);
+    let queries = keys.required("num_attention_heads", queries)?;
+    let kv_heads = keys.size("num_key_value_heads")?.or(defaults.kv_heads).unwrap_or(queries);
     let hidden = size("hidden_size")?;
-    let head_dim = head_dim(keys, defaults, [hidden, heads])?;
+    let head_dim = head_dim(keys, defaults, [hidden, queries])?;
+    let heads = HeadSizes { queries, keys: kv_heads, width: head_dim };
+    check_heads(keys, heads)?;
     let layers = keys.size_up_to(MOST_LAYERS, "num_hidden_layers")?;
     let layers = keys.required("num_hidden_layers", layers)?;
     let basis = basis(keys, defaults, head_dim)?;
@@ -85,9 +83,9 @@ pub(super) fn base(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Result<Config,
         intermediate: size("intermediate_size")?,
         experts: None,
         heads,
-        kv_heads,
-        head_dim,
         layers: vec![LayerKind::PLAIN; layers],
+        per_layer: None,
+        layer_scalars: false,
         positions: basis.positions.min(rope.positions.unwrap_or(usize::MAX)),
         ropes: vec![rope],
         names: TensorNames::LLAMA,
@@ -95,6 +93,7 @@ pub(super) fn base(keys: &ConfigKeys<'_>, defaults: &Defaults) -> Result<Config,
         layer_norms: false,
         norm_offset: 0.0,
         head_norms: None,
+        value_norms: false,
         biases: Biases::default(),
         activation: keys.choice(key, ACTIVATIONS)?.unwrap_or(activation),
         embedding_scale: 1.0,
@@ -136,12 +135,24 @@ fn head_dim(
         let what = format!("hidden_size {hidden} is not a multiple of num_attention_heads {heads}");
         return Err(keys.fault(what));
     }
-    let head_dim = given.unwrap_or(hidden / heads);
-    if !(2..=1 << 20).contains(&head_dim) || !head_dim.is_multiple_of(2) {
-        let what = format!("head_dim {head_dim} is not an even number from 2 to 1048576");
+    Ok(given.unwrap_or(hidden / heads))
+}
+
+/// Checks sizes of heads.
+///
+/// # Errors
+/// If attention cannot have them.
+pub(super) fn check_heads(keys: &ConfigKeys<'_>, heads: HeadSizes) -> Result<(), Error> {
+    let HeadSizes { queries, keys: kv_heads, width } = heads;
+    if kv_heads > queries || !queries.is_multiple_of(kv_heads) {
+        let what = "does not divide num_attention_heads";
+        return Err(keys.fault(format!("num_key_value_heads {kv_heads} {what} {queries}")));
+    }
+    if !(2..=1 << 20).contains(&width) || !width.is_multiple_of(2) {
+        let what = format!("head_dim {width} is not an even number from 2 to 1048576");
         return Err(keys.fault(what));
     }
-    Ok(head_dim)
+    Ok(())
 }
 
 /// Gives some layers a window: those that `layer_types` names, or else `otherwise`.

@@ -29,7 +29,7 @@ fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     let window = keys.size_or_none("sliding_window", 4096)?;
     let every = keys.size("sliding_window_pattern")?.unwrap_or(6);
     set_windows(keys, &mut config, window, |layer| !(layer + 1).is_multiple_of(every))?;
-    config.ropes = ropes(keys, basis(keys, &DEFAULTS, config.head_dim)?)?;
+    config.ropes = ropes(keys, basis(keys, &DEFAULTS, config.heads.width)?)?;
     for layer in &mut config.layers {
         layer.rope = Some(usize::from(layer.window.is_some()));
     }

@@ -5,7 +5,7 @@ use super::Family;
 use super::base::ACTIVATIONS;
 use super::keys::ConfigKeys;
 use crate::core::error::Error;
-use crate::engine::decoder::{Activation, Biases, Config, LayerKind, TensorNames};
+use crate::engine::decoder::{Activation, Biases, Config, HeadSizes, LayerKind, TensorNames};
 
 /// The registry entry.
 pub(super) const FAMILY: Family = Family { model_type: "gpt2", config };
@@ -26,10 +26,10 @@ const NAMES: TensorNames = TensorNames {
 
 fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
     let size = |key, default| Ok::<_, Error>(keys.size(key)?.unwrap_or(default));
-    let (hidden, heads) = (size("n_embd", 768)?, size("n_head", 12)?);
-    let head_dim = hidden / heads;
-    if !hidden.is_multiple_of(heads) || !head_dim.is_multiple_of(2) {
-        let what = format!("n_embd {hidden} is not an even multiple of n_head {heads}");
+    let (hidden, queries) = (size("n_embd", 768)?, size("n_head", 12)?);
+    let width = hidden / queries;
+    if !hidden.is_multiple_of(queries) || !width.is_multiple_of(2) {
+        let what = format!("n_embd {hidden} is not an even multiple of n_head {queries}");
         return Err(keys.fault(what));
     }
     for key in ["add_cross_attention", "reorder_and_upcast_attn"] {
@@ -51,20 +51,21 @@ fn config(keys: &ConfigKeys<'_>) -> Result<Config, Error> {
         hidden,
         intermediate: keys.size("n_inner")?.unwrap_or(4 * hidden),
         experts: None,
-        heads,
-        kv_heads: heads,
-        head_dim,
+        heads: HeadSizes { queries, keys: queries, width },
         layers: (0..layers).map(layer).collect(),
+        per_layer: None,
+        layer_scalars: false,
         ropes: Vec::new(),
         names: NAMES,
         layer_norms: true,
         norm_eps: keys.not_negative("layer_norm_epsilon")?.unwrap_or(1e-5) as f32,
         norm_offset: 0.0,
         head_norms: None,
+        value_norms: false,
         biases: Biases { qkv: true, output: true, mlp: true, experts: false },
         activation: activation.unwrap_or(Activation::GeluTanh),
         embedding_scale: 1.0,
-        attention_scale: if scales { (1.0 / (head_dim as f64).sqrt()) as f32 } else { 1.0 },
+        attention_scale: if scales { (1.0 / (width as f64).sqrt()) as f32 } else { 1.0 },
         value_scale: 1.0,
         attention_softcap: None,
         logit_scale: 1.0,

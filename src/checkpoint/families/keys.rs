@@ -195,6 +195,14 @@ impl<'a> ConfigKeys<'a> {
         all.table.keys().filter_map(|name| all.table(name).transpose()).collect()
     }
 
+    /// Refuses keys but some.
+    pub(super) fn allow(&self, known: impl Fn(&str) -> bool) -> Result<(), Error> {
+        match self.table.keys().find(|key| !known(key)) {
+            None => Ok(()),
+            Some(key) => Err(self.fault(format!("{} is not supported", self.path(key)))),
+        }
+    }
+
     /// A key that is not supported if it is there.
     pub(in crate::checkpoint) fn refuse(&self, key: &str, what: &str) -> Result<(), Error> {
         let refused = || self.fault(format!("{what} ({}) are not supported", self.path(key)));

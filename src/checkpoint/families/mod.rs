@@ -5,6 +5,7 @@ mod base;
 mod experts;
 mod gemma2;
 mod gemma3;
+mod gemma4;
 mod gpt2;
 mod gpt_oss;
 mod keys;
@@ -42,6 +43,7 @@ pub(super) const TEXT_MODEL: &str = "text_config";
 const FAMILIES: &[Family] = &[
     gemma2::FAMILY,
     gemma3::FAMILY,
+    gemma4::FAMILY,
     gpt2::FAMILY,
     gpt_oss::FAMILY,
     llama::FAMILY,

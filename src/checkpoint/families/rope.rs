@@ -8,7 +8,7 @@ use crate::core::error::Error;
 use crate::engine::decoder::{Rope, Scaling};
 
 /// The supported values of `rope_type`.
-const ROPE_TYPES: &str = "default, linear, llama3, yarn, longrope";
+const ROPE_TYPES: &str = "default, linear, llama3, yarn, longrope, proportional";
 
 /// What the rest of a configuration says about a rotary embedding; its own table takes
 /// precedence.
@@ -42,6 +42,9 @@ pub(super) fn rope(given: &ConfigKeys<'_>, basis: Basis) -> Result<Rope, Error> 
     let original = given.positive("original_max_position_embeddings")?;
     let original = basis.original.or(original);
     let basis = Basis { theta, part, original, ..basis };
+    if kind(given)? == Some("proportional") {
+        return proportional(given, basis);
+    }
     let plain = plain(given, basis)?;
     let with = |scaling| Rope { scaling, ..plain.clone() };
     match kind(given)? {
@@ -75,6 +78,18 @@ pub(super) fn plain(keys: &ConfigKeys<'_>, basis: Basis) -> Result<Rope, Error> 
         )));
     }
     Ok(Rope { dims, ..Rope::plain(theta, head_dim) })
+}
+
+/// A rotary embedding of whole heads, of whose frequencies a part is not 0.
+fn proportional(given: &ConfigKeys<'_>, basis: Basis) -> Result<Rope, Error> {
+    let Basis { theta, part, head_dim, .. } = basis;
+    if part > 1.0 {
+        return Err(given.fault(format!("partial_rotary_factor {part} is more than 1")));
+    }
+    let kept = (part * head_dim as f64 / 2.0) as usize;
+    let factor = given.positive("factor")?.unwrap_or(1.0);
+    let scaling = Scaling::Proportional { kept, factor };
+    Ok(Rope { scaling, ..Rope::plain(theta, head_dim) })
 }
 
 impl Basis {

@@ -187,6 +187,9 @@ impl HeadFiles<'_> {
                        the rows of drafted tokens; heads with windows are not supported";
             return Err(keys.fault(why));
         }
+        if config.per_layer.is_some() {
+            return Err(keys.fault("heads with inputs per layer are not supported"));
+        }
         Ok(Config { names: TensorNames::HEAD, tied: false, ..config })
     }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 use candle_core::{DType, Device, Tensor};
 
 use crate::core::error::Error;
+use crate::engine::decoder::{Config, HeadSizes};
 use crate::model::KvCache;
 
 /// Rows are allocated in multiples of this many: a context of 128k positions
@@ -15,7 +16,10 @@ const BLOCK: usize = 256;
 /// The cache of one sequence.
 #[derive(Debug)]
 pub(super) struct CandleCache {
+    /// The layers that store keys and values.
     layers: Vec<LayerCache>,
+    /// By layer of the decoder, the number of the one among them that it attends to.
+    places: Vec<usize>,
     /// Rows that the text may come to need.
     expected: usize,
 }
@@ -52,19 +56,25 @@ pub(super) fn runs(slots: impl IntoIterator<Item = usize>) -> Vec<SlotRun> {
 }
 
 impl CandleCache {
-    pub(super) fn new(
-        layers: usize,
-        kv_heads: usize,
-        head_dim: usize,
-        device: &Device,
-    ) -> Result<Self, Error> {
-        let layer = || LayerCache::new(kv_heads, BLOCK, head_dim, device);
-        let layers = (0..layers).map(|_| layer()).collect::<Result<_, Error>>()?;
-        Ok(Self { layers, expected: 0 })
+    /// An empty cache for the layers of a decoder.
+    pub(super) fn new(config: &Config, device: &Device) -> Result<Self, Error> {
+        let (mut layers, mut places) = (Vec::new(), Vec::new());
+        for layer in 0..config.layers.len() {
+            let HeadSizes { keys, width, .. } = config.heads_of(layer);
+            match config.cached(layer) {
+                below if below < layer => places.push(places[below]),
+                _ => {
+                    places.push(layers.len());
+                    layers.push(LayerCache::new(keys, BLOCK, width, device)?);
+                }
+            }
+        }
+        Ok(Self { layers, places, expected: 0 })
     }
 
-    pub(super) fn layers(&self) -> &[LayerCache] {
-        &self.layers
+    /// The keys and values that a layer attends to.
+    pub(super) fn of_layer(&self, layer: usize) -> &LayerCache {
+        &self.layers[self.places[layer]]
     }
 
     /// Makes room for the slots below `slots`.
@@ -79,7 +89,8 @@ impl CandleCache {
     /// The first `slots` rows, with room for `expected`.
     fn copy_expecting(&self, expected: usize, slots: usize) -> Result<Self, Error> {
         let layers = self.layers.iter().map(|layer| layer.copy(slots, slots.max(expected)));
-        Ok(Self { layers: layers.collect::<Result<_, Error>>()?, expected })
+        let layers = layers.collect::<Result<_, Error>>()?;
+        Ok(Self { layers, places: self.places.clone(), expected })
     }
 }
 
@@ -204,7 +215,9 @@ mod tests {
 
     #[test]
     fn what_is_expected_has_room_at_once_and_keeps_its_rows() {
-        let mut cache = CandleCache::new(2, 2, 8, &Device::Cpu).unwrap();
+        let layer = || LayerCache::new(2, BLOCK, 8, &Device::Cpu).unwrap();
+        let (layers, places) = (vec![layer(), layer()], vec![0, 1]);
+        let mut cache = CandleCache { layers, places, expected: 0 };
         cache.reserve(257).unwrap();
         assert_eq!(rows_of(&cache), [512; 2]);
         let layer = &cache.layers[1];

@@ -80,23 +80,23 @@ impl CandleBlock {
 
     fn apply(&self, config: &Config, x: &Tensor) -> Result<Tensor, Error> {
         if !config.gated {
-            let x = self.gate_up.apply(x)?;
-            let x = match config.activation {
-                Activation::Silu => silu(&x)?,
-                Activation::GeluTanh => x.gelu()?,
-                Activation::Clamped { alpha, limit } => clamped(&x, alpha, limit)?,
-            };
-            return self.down.apply(&x);
+            return self.down.apply(&activated(config, &self.gate_up.apply(x)?)?);
         }
         let [gate, up] = self.gate_up.apply_halves(x)?;
-        let (gate, up) = match config.activation {
-            Activation::Silu => (silu(&gate)?, up),
-            Activation::GeluTanh => (gate.gelu()?, up),
-            Activation::Clamped { alpha, limit } => {
-                (clamped(&gate, alpha, limit)?, (up.clamp(-limit, limit)? + 1.0)?)
-            }
+        let up = match config.activation {
+            Activation::Silu | Activation::GeluTanh => up,
+            Activation::Clamped { limit, .. } => (up.clamp(-limit, limit)? + 1.0)?,
         };
-        self.down.apply(&(gate * up)?)
+        self.down.apply(&(activated(config, &gate)? * up)?)
+    }
+}
+
+/// The activation of each number.
+pub(super) fn activated(config: &Config, x: &Tensor) -> Result<Tensor, Error> {
+    match config.activation {
+        Activation::Silu => Ok(silu(x)?),
+        Activation::GeluTanh => Ok(x.gelu()?),
+        Activation::Clamped { alpha, limit } => clamped(x, alpha, limit),
     }
 }
 

@@ -7,6 +7,7 @@
 mod cache;
 mod layer;
 mod mlp;
+mod per_layer;
 mod product;
 mod shared;
 mod threads;
@@ -15,6 +16,7 @@ use candle_core::{DType, Tensor};
 
 use self::cache::CandleCache;
 use self::layer::{CandleLayer, capped, norm};
+use self::per_layer::PerLayer;
 use self::product::Projection;
 use self::shared::CandlePass;
 pub(super) use self::threads::start_threads;
@@ -72,6 +74,8 @@ pub(crate) struct CandleModel {
     norm: Tensor,
     /// From a hidden state to the logits of the real vocabulary.
     head: Projection,
+    /// From tokens to the inputs of all layers.
+    per_layer: Option<PerLayer>,
     rotations: Vec<Rotation>,
     /// Ids below `vocab` that the tokenizer does not use: their logits are −inf.
     unused: Vec<Token>,
@@ -101,12 +105,14 @@ impl CandleModel {
         let head = if config.tied { embedding.clone() } else { table(config.head())? };
         let positions = config.positions().map(table).transpose()?;
         let norm = config.read_last_norm(tensors)?;
+        let per_layer = PerLayer::load(&config, tensors, &place)?;
         let (width, device) = (norm.len(), place.device);
         Ok(Self {
             positions,
             head: Projection::new(&head.narrow(0, 0, info.vocab)?, None)?,
             norm: Tensor::from_vec(norm, width, &device)?,
             info: ModelInfo { sha256: tensors.sha256()?, device: named(&device, &info), ..info },
+            per_layer,
             rotations: config.rotations(),
             device,
             embedding,
@@ -148,9 +154,14 @@ impl CandleModel {
             let positions = Tensor::from_vec(positions, feed.len(), &self.device)?;
             x = (x + table.index_select(&positions, 0)?.to_dtype(DType::F32)?)?;
         }
-        for (number, (layer, cache)) in self.layers.iter().zip(cache.layers()).enumerate() {
-            if wanted.is_empty() && number + 1 == self.layers.len() {
-                // The output of the last layer is not needed.
+        let inputs =
+            self.per_layer.as_ref().map(|weights| weights.inputs(&self.config, &tokens, &x));
+        let inputs = inputs.transpose()?;
+        let last = self.config.last_stored(0..self.layers.len());
+        for (number, layer) in self.layers.iter().enumerate() {
+            let cache = cache.of_layer(number);
+            if wanted.is_empty() && number == last {
+                // Nothing behind the last keys and values that are stored is needed.
                 layer.store(&self.config, &x, pass, cache)?;
                 // A device computes while the caller continues; waiting for it charges this
                 // pass, and not the next one, with the time.
@@ -158,6 +169,10 @@ impl CandleModel {
                 return Ok(Vec::new());
             }
             x = layer.forward(&self.config, &x, pass, cache)?;
+            if let (Some(inputs), Some(weights)) = (&inputs, &layer.input) {
+                x = weights.add(&self.config, x, &inputs.get(number)?)?;
+            }
+            x = layer.scaled(x)?;
         }
         if wanted.len() < feed.len() {
             let rows = Tensor::new(wanted, &self.device)?;
@@ -198,8 +213,8 @@ impl LanguageModel for CandleModel {
     }
 
     fn session(&self) -> Result<Session, Error> {
-        let Config { ref layers, kv_heads, head_dim, positions, .. } = self.config;
-        let cache = CandleCache::new(layers.len(), kv_heads, head_dim, &self.device)?;
+        let positions = self.config.positions;
+        let cache = CandleCache::new(&self.config, &self.device)?;
         Ok(Session::new(Box::new(cache), positions + MAX_NODES, positions))
     }
 

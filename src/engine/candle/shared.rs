@@ -40,7 +40,7 @@ impl CandlePass {
             let each_head = |mask| {
                 let mask = Tensor::from_vec(mask, (1, feed.len(), slots), device)?;
                 // Layers add it as it is: a sum over repeated heads takes a device much longer.
-                mask.expand((config.heads, feed.len(), slots))?.contiguous()
+                mask.expand((config.heads.queries, feed.len(), slots))?.contiguous()
             };
             Ok((window, mask.map(each_head).transpose()?))
         });

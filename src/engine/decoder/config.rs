@@ -1,6 +1,7 @@
 //! The switches of the decoder. A family of models is a setting of them.
 
 use super::experts::Experts;
+use super::layer::{HeadSizes, KeySource, LayerInput, LayerKind, PerLayerInputs};
 use super::names::TensorNames;
 use super::rope::{Rope, Rotation};
 use crate::model::CacheDtype;
@@ -16,14 +17,14 @@ pub(crate) struct Config {
     pub intermediate: usize,
     /// What the sparse feed-forward blocks consist of.
     pub experts: Option<Experts>,
-    /// Number of query heads.
-    pub heads: usize,
-    /// Number of key and value heads; divides `heads`.
-    pub kv_heads: usize,
-    /// Width of a head, even.
-    pub head_dim: usize,
+    /// The heads of layers that have none of their own.
+    pub heads: HeadSizes,
     /// The layers.
     pub layers: Vec<LayerKind>,
+    /// What layers read next to the hidden state.
+    pub per_layer: Option<PerLayerInputs>,
+    /// Whether every layer multiplies its output by a number.
+    pub layer_scalars: bool,
     /// The rotary embeddings that layers choose from.
     pub ropes: Vec<Rope>,
     /// The names of the tensors, which also say where norms are.
@@ -37,6 +38,8 @@ pub(crate) struct Config {
     pub norm_offset: f32,
     /// The norms of queries and keys, before they are rotated.
     pub head_norms: Option<HeadNorms>,
+    /// Whether the values of every head are divided by the root of their mean square.
+    pub value_norms: bool,
     /// Which products add a bias.
     pub biases: Biases,
     /// The activation of the feed-forward blocks.
@@ -63,38 +66,6 @@ pub(crate) struct Config {
     pub learned_positions: bool,
     /// Whether feed-forward blocks have a gate. If not, the activation is that of the product.
     pub gated: bool,
-}
-
-/// What distinguishes one layer from another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LayerKind {
-    /// A token attends to this many tokens, itself included; to all if absent.
-    pub window: Option<usize>,
-    /// The number of its rotary embedding; none if absent.
-    pub rope: Option<usize>,
-    /// What its attention reads.
-    pub input: LayerInput,
-    /// Whether its feed-forward block consists of experts.
-    pub sparse: bool,
-    /// The products of its queries and keys are divided by this, too.
-    pub divisor: usize,
-}
-
-impl LayerKind {
-    /// A layer of most models.
-    pub(crate) const PLAIN: Self =
-        Self { window: None, rope: Some(0), input: LayerInput::Normed, sparse: false, divisor: 1 };
-}
-
-/// What the attention of a layer reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LayerInput {
-    /// The hidden state, after the layer's norm if it has one.
-    Normed,
-    /// The hidden state as it is: the first layer of some heads.
-    Plain,
-    /// Two states side by side, each with a norm of its own: the first layer of others.
-    SideBySide,
 }
 
 /// Norms of queries and keys.
@@ -144,6 +115,10 @@ pub(crate) enum Product {
     GateUp(Mlp),
     /// The output of a feed-forward block.
     Down(Mlp),
+    /// The gate of the layer's own input.
+    InputGate,
+    /// From that input to the hidden state.
+    InputOutput,
 }
 
 /// A feed-forward block of a layer.
@@ -169,19 +144,39 @@ pub(crate) fn visible_from(window: Option<usize>, seen: usize) -> usize {
 }
 
 impl Config {
-    /// Width of the queries of all heads, and of their attention outputs.
-    pub(crate) fn query_width(&self) -> usize {
-        self.heads * self.head_dim
+    /// The heads of a layer.
+    pub(crate) fn heads_of(&self, layer: usize) -> HeadSizes {
+        self.layers[layer].own_heads.unwrap_or(self.heads)
     }
 
-    /// Width of the keys of all heads, and of their values.
-    pub(crate) fn key_width(&self) -> usize {
-        self.kv_heads * self.head_dim
+    /// The layer whose keys and values a layer attends to.
+    pub(crate) fn cached(&self, layer: usize) -> usize {
+        match self.layers[layer].keys {
+            KeySource::Layer(below) => below,
+            KeySource::Own | KeySource::Joint => layer,
+        }
     }
 
-    /// Width of queries, keys and values side by side.
-    pub(crate) fn qkv_width(&self) -> usize {
-        self.query_width() + 2 * self.key_width()
+    /// Whether a layer has keys and values of its own.
+    pub(crate) fn stores_keys(&self, layer: usize) -> bool {
+        self.cached(layer) == layer
+    }
+
+    /// The last of some layers that stores keys and values, or else the first of them.
+    pub(crate) fn last_stored(&self, layers: std::ops::Range<usize>) -> usize {
+        let first = layers.start;
+        layers.rev().find(|&layer| self.stores_keys(layer)).unwrap_or(first)
+    }
+
+    /// Width of queries, keys and values side by side, as many of them as a layer has.
+    pub(crate) fn qkv_width(&self, layer: usize) -> usize {
+        let heads = self.heads_of(layer);
+        heads.query_width() + if self.stores_keys(layer) { 2 * heads.key_width() } else { 0 }
+    }
+
+    /// The largest of the numbers that layers have.
+    pub(crate) fn most(&self, of: impl Fn(usize) -> usize) -> usize {
+        (0..self.layers.len()).map(of).max().unwrap_or(0)
     }
 
     /// The products of a layer with at most `experts` experts.
@@ -196,7 +191,8 @@ impl Config {
         let blocks = (!sparse).then_some(Mlp::Dense).into_iter().chain(experts);
         let router = sparse.then_some(Product::Router);
         let first = [Product::Qkv, Product::Output].into_iter().chain(router);
-        first.chain(blocks.flat_map(Mlp::products))
+        let input = self.per_layer.map(|_| [Product::InputGate, Product::InputOutput]);
+        first.chain(blocks.flat_map(Mlp::products)).chain(input.into_iter().flatten())
     }
 
     /// Number of experts that a row uses.
@@ -204,26 +200,39 @@ impl Config {
         self.experts.map_or(0, |experts| experts.used)
     }
 
-    /// Width of a feed-forward block.
-    pub(crate) fn inner(&self, block: Mlp) -> usize {
+    /// Width of a feed-forward block of a layer.
+    pub(crate) fn inner(&self, layer: usize, block: Mlp) -> usize {
         match block {
-            Mlp::Dense => self.intermediate,
+            Mlp::Dense => self.intermediate * self.layers[layer].widening,
             Mlp::Expert(_) => self.experts.map_or(0, |experts| experts.intermediate),
         }
     }
 
+    /// Width of what the products of a layer that are not sparse have between them.
+    pub(crate) fn inner_width(&self, layer: usize) -> usize {
+        let input = self.per_layer.map_or(0, |inputs| inputs.width);
+        self.inner(layer, Mlp::Dense).max(input)
+    }
+
     /// Outputs and inputs of a product of a layer.
     pub(crate) fn size(&self, layer: usize, product: Product) -> [usize; 2] {
-        let kind = self.layers.get(layer).map(|layer| layer.input);
-        let states = if kind == Some(LayerInput::SideBySide) { 2 } else { 1 };
+        let LayerKind { input, keys, .. } = self.layers[layer];
+        let states = if input == LayerInput::SideBySide { 2 } else { 1 };
+        let heads = self.heads_of(layer);
+        let per_layer = self.per_layer.map_or(0, |inputs| inputs.width);
         match product {
-            Product::Qkv => [self.qkv_width(), states * self.hidden],
-            Product::Output => [self.hidden, self.query_width()],
+            Product::Qkv => {
+                let outputs = heads.query_width() + keys.products() * heads.key_width();
+                [outputs, states * self.hidden]
+            }
+            Product::Output => [self.hidden, heads.query_width()],
             Product::Router => [self.experts.map_or(0, |experts| experts.count), self.hidden],
             Product::GateUp(block) => {
-                [self.inner(block) * if self.gated { 2 } else { 1 }, self.hidden]
+                [self.inner(layer, block) * if self.gated { 2 } else { 1 }, self.hidden]
             }
-            Product::Down(block) => [self.hidden, self.inner(block)],
+            Product::Down(block) => [self.hidden, self.inner(layer, block)],
+            Product::InputGate => [per_layer, self.hidden],
+            Product::InputOutput => [self.hidden, per_layer],
         }
     }
 
@@ -239,12 +248,15 @@ impl Config {
             Product::Output => self.biases.output,
             Product::GateUp(Mlp::Dense) | Product::Down(Mlp::Dense) => self.biases.mlp,
             Product::Router | Product::GateUp(_) | Product::Down(_) => self.biases.experts,
+            Product::InputGate | Product::InputOutput => false,
         }
     }
 
     /// Bytes of the keys and values of a token.
     pub(crate) fn cache_bytes(&self, dtype: CacheDtype) -> usize {
-        2 * self.layers.len() * self.kv_heads * dtype.row_bytes(self.head_dim)
+        let stored = (0..self.layers.len()).filter(|&layer| self.stores_keys(layer));
+        let heads = stored.map(|layer| self.heads_of(layer));
+        heads.map(|HeadSizes { keys, width, .. }| 2 * keys * dtype.row_bytes(width)).sum()
     }
 
     /// Whether norms come between attention or feed-forward blocks and what they add to.
@@ -258,12 +270,12 @@ impl Config {
         self.ropes.iter().map(Rope::rotation).collect()
     }
 
-    /// Number of weights that a row is multiplied by: in the projections of all layers, of experts
-    /// as many as it uses, and in the head.
+    /// Number of weights that a row is multiplied by: in the projections of all layers and to their
+    /// inputs, of experts as many as it uses, and in the head.
     pub(crate) fn matrix_weights(&self, vocab: usize) -> usize {
         let weights = |(layer, product)| self.size(layer, product).iter().product::<usize>();
         let products = self.all_products(self.experts_per_row());
-        products.map(weights).sum::<usize>() + vocab * self.hidden
+        products.map(weights).sum::<usize>() + (vocab + self.per_layer_width()) * self.hidden
     }
 
     /// The products of all layers with at most `experts` experts each.

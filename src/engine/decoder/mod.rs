@@ -7,8 +7,10 @@ mod block;
 mod config;
 mod experts;
 mod head;
+mod layer;
 mod medusa;
 mod names;
+mod per_layer;
 mod rope;
 mod tensors;
 
@@ -18,15 +20,15 @@ pub(crate) use block::{
 };
 #[cfg(feature = "candle")]
 pub(crate) use config::Mlp;
-pub(crate) use config::{
-    Activation, Biases, Config, HeadNorms, LayerInput, LayerKind, Product, visible_from,
-};
+pub(crate) use config::{Activation, Biases, Config, HeadNorms, Product, visible_from};
 pub(crate) use experts::{Choice, Experts};
 pub(crate) use head::{
     EMBEDDING_NORM, FC, FC_NORM, FusedNorms, HeadConfig, HeadInput, JOIN, STATE_NORM,
 };
+pub(crate) use layer::{HeadSizes, KeySource, LayerInput, LayerKind, PerLayerInputs};
 pub(crate) use medusa::MedusaConfig;
 pub(crate) use names::{NORMS_AFTER, NORMS_AROUND, TensorNames};
+pub(crate) use per_layer::PerLayerScales;
 pub(crate) use rope::{Rope, Rotation, Scaling, angles};
 pub(crate) use tensors::{Described, LayerTensors, Tensors};
 

@@ -59,6 +59,13 @@ pub(crate) const NORMS_AROUND: LayerNorms = [
     Some("post_feedforward_layernorm"),
 ];
 
+/// How a layer reads its own input: the gate, the product to the hidden state, and the norm of that.
+pub(super) const INPUT_GATE: &str = "per_layer_input_gate";
+pub(super) const INPUT_OUTPUT: &str = "per_layer_projection";
+pub(super) const INPUT_NORM: &str = "post_per_layer_input_norm";
+/// The number that a layer multiplies its output by; the whole name.
+pub(super) const SCALAR: &str = "layer_scalar";
+
 impl TensorNames {
     /// The names of Llama checkpoints.
     pub(crate) const LLAMA: Self = Self {

@@ -41,6 +41,14 @@ pub(crate) enum Scaling {
         /// The context length before scaling.
         original: f64,
     },
+    /// The first frequencies alone, divided by a factor; the other ones are 0, so their pairs of
+    /// entries stay as they are (Barbero et al. 2024, arXiv 2410.06205; Gemma 4).
+    Proportional {
+        /// Number of frequencies that are not 0.
+        kept: usize,
+        /// Divides them.
+        factor: f64,
+    },
     /// YaRN: as Llama 3.1, with a transition that is linear in the number of the
     /// frequency (Peng et al. 2023, arXiv 2309.00071).
     Yarn {
@@ -89,6 +97,13 @@ impl Scaling {
             Scaling::Default => frequency,
             Scaling::Linear { factor } => frequency / factor,
             Scaling::Each { factors } => frequency / factors[number],
+            &Scaling::Proportional { kept, factor } => {
+                if number < kept {
+                    frequency / factor
+                } else {
+                    0.0
+                }
+            }
             &Scaling::Llama3 { factor, low, high, original } => {
                 let waves = original * frequency / TAU;
                 let kept = ((waves - low) / (high - low)).clamp(0.0, 1.0);

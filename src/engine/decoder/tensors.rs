@@ -1,7 +1,9 @@
 //! The tensors of a checkpoint, as the decoder asks for them.
 
-use super::config::{Config, HeadNorms, LayerInput, Mlp, Product};
+use super::config::{Config, HeadNorms, Mlp, Product};
 use super::experts::Experts;
+use super::layer::LayerInput;
+use super::names::{INPUT_GATE, INPUT_OUTPUT, SCALAR};
 use crate::core::error::Error;
 use crate::engine::Dtype;
 use crate::engine::blocks::{RawRows, SomeRows, TensorKind};
@@ -74,7 +76,8 @@ impl Config {
     pub(crate) fn tensors(&self) -> impl Iterator<Item = Described> {
         let head = (!self.tied).then(|| self.head());
         let tables = [self.embedding()].into_iter().chain(self.positions()).chain(head);
-        tables.chain(self.norm_parts(self.last_norm())).chain(self.layers())
+        let tables = tables.chain(self.norm_parts(self.last_norm()));
+        tables.chain(self.per_layer_tensors()).chain(self.layers())
     }
 
     /// Names and shapes of the tensors of all layers.
@@ -87,8 +90,8 @@ impl Config {
         self.tensors().map(|(_, shape)| shape.iter().product::<usize>()).sum()
     }
 
-    /// Bytes, as stored, of the matrices that a row is multiplied by: the projections of all layers,
-    /// of experts as many as it uses, and the head.
+    /// Bytes, as stored, of the matrices that a row is multiplied by: the projections of all layers
+    /// and to their inputs, of experts as many as it uses, and the head.
     pub(crate) fn matrix_bytes(&self, vocab: usize, dtype: Dtype, tensors: &dyn Tensors) -> usize {
         let bytes = |(name, shape): &Described, rows: usize| {
             dtype.bytes(rows, shape[1], tensors.kind(name))
@@ -96,6 +99,7 @@ impl Config {
         let head = if self.tied { self.embedding() } else { self.head() };
         let products = self.all_products(self.experts_per_row());
         let parts = products.flat_map(|(layer, product)| self.weight_parts(layer, product));
+        let parts = parts.chain(self.per_layer_product());
         parts.map(|part| bytes(&part, part.1[0])).sum::<usize>() + bytes(&head, vocab)
     }
 
@@ -168,14 +172,15 @@ impl Config {
         });
         let norms = self.norms(layer).into_iter().flatten();
         let norms = norms.flat_map(|norm| self.norm_parts(norm));
-        let norms = norms.chain(self.norms_of_heads(layer).into_iter().flatten());
-        products.chain(norms).chain(self.sinks(layer))
+        let norms = norms.chain(self.norms_of_heads(layer).into_iter().flatten().flatten());
+        let norms = norms.chain(self.input_norm(layer));
+        products.chain(norms).chain(self.sinks(layer)).chain(self.scalar(layer))
     }
 
     /// The tensors whose rows, one after the other, are the weights of a product.
     pub(crate) fn weight_parts(&self, layer: usize, product: Product) -> Vec<Described> {
         let [_, inputs] = self.size(layer, product);
-        let parts = self.parts(product).into_iter();
+        let parts = self.parts(layer, product).into_iter();
         parts.map(|(name, rows)| (weight(&self.within(layer, &name)), vec![rows, inputs])).collect()
     }
 
@@ -184,16 +189,20 @@ impl Config {
         if !self.has_bias(product) {
             return Vec::new();
         }
-        let parts = self.parts(product).into_iter();
+        let parts = self.parts(layer, product).into_iter();
         parts.map(|(name, rows)| (self.within(layer, &name) + ".bias", vec![rows])).collect()
     }
 
     /// The tensors of a product, with their numbers of rows.
-    fn parts(&self, product: Product) -> Vec<(String, usize)> {
-        let (q, kv) = (self.query_width(), self.key_width());
+    fn parts(&self, layer: usize, product: Product) -> Vec<(String, usize)> {
         let names = &self.names;
         let (names, rows) = match product {
-            Product::Qkv => (names.qkv, vec![q, kv, kv]),
+            Product::Qkv => {
+                let (heads, count) = (self.heads_of(layer), 1 + self.layers[layer].keys.products());
+                let mut rows = vec![heads.query_width()];
+                rows.resize(count, heads.key_width());
+                (&names.qkv[..count.min(names.qkv.len())], rows)
+            }
             Product::Output => (std::slice::from_ref(&names.output), vec![self.hidden]),
             Product::Router => {
                 let experts = self.experts.map_or(0, |experts| experts.count);
@@ -201,12 +210,14 @@ impl Config {
             }
             Product::GateUp(block) => {
                 let of = if block == Mlp::Dense { names.gate_up } else { names.expert_gate_up };
-                (of, vec![self.inner(block); if self.gated { 2 } else { 1 }])
+                (of, vec![self.inner(layer, block); if self.gated { 2 } else { 1 }])
             }
             Product::Down(block) => {
                 let of = if block == Mlp::Dense { &names.down } else { &names.expert_down };
                 (std::slice::from_ref(of), vec![self.hidden])
             }
+            Product::InputGate => (&[INPUT_GATE][..], vec![self.size(layer, product)[0]]),
+            Product::InputOutput => (&[INPUT_OUTPUT][..], vec![self.hidden]),
         };
         let whole = |name: &str| match product {
             Product::GateUp(Mlp::Expert(expert)) | Product::Down(Mlp::Expert(expert)) => {
@@ -230,24 +241,31 @@ impl Config {
         names.map(|name| name.map(norm))
     }
 
-    /// The norms of queries and of keys.
-    fn norms_of_heads(&self, layer: usize) -> Option<[Described; 2]> {
-        let widths = match self.head_norms? {
-            HeadNorms::Each => [self.head_dim; 2],
-            HeadNorms::Together => [self.query_width(), self.key_width()],
+    /// The norms of queries and of keys; of the latter only if the layer has keys of its own.
+    fn norms_of_heads(&self, layer: usize) -> Option<[Option<Described>; 2]> {
+        let heads = self.heads_of(layer);
+        let [queries, keys] = match self.head_norms? {
+            HeadNorms::Each => [heads.width; 2],
+            HeadNorms::Together => [heads.query_width(), heads.key_width()],
         };
-        let [queries, keys] = self.names.head_norms;
         let norm = |name, width| (weight(&self.within(layer, name)), vec![width]);
-        Some([norm(queries, widths[0]), norm(keys, widths[1])])
+        let [query_norm, key_norm] = self.names.head_norms;
+        let key_norm = self.stores_keys(layer).then(|| norm(key_norm, keys));
+        Some([Some(norm(query_norm, queries)), key_norm])
     }
 
     /// The sinks of attention.
     fn sinks(&self, layer: usize) -> Option<Described> {
         let name = self.names.sinks?;
-        Some((self.within(layer, name), vec![self.heads]))
+        Some((self.within(layer, name), vec![self.heads_of(layer).queries]))
     }
 
-    fn within(&self, layer: usize, name: &str) -> String {
+    /// The number that a layer multiplies its output by.
+    fn scalar(&self, layer: usize) -> Option<Described> {
+        self.layer_scalars.then(|| (self.within(layer, SCALAR), vec![1]))
+    }
+
+    pub(super) fn within(&self, layer: usize, name: &str) -> String {
         format!("{}.{layer}.{name}", self.names.layers)
     }
 }
@@ -279,11 +297,25 @@ impl LayerTensors<'_> {
         Ok(all)
     }
 
-    /// The weights of the norms of queries and of keys, if there are any.
-    pub(crate) fn head_norms(self) -> Result<Option<[Vec<f32>; 2]>, Error> {
-        let Some([queries, keys]) = self.config.norms_of_heads(self.index) else { return Ok(None) };
-        let read = |norm| self.config.read_norm(self.tensors, norm);
-        Ok(Some([read(queries)?, read(keys)?]))
+    /// The weights of the norms of queries and of keys, where there are any.
+    pub(crate) fn head_norms(self) -> Result<[Option<Vec<f32>>; 2], Error> {
+        let [queries, keys] = self.config.norms_of_heads(self.index).unwrap_or_default();
+        let read = |norm: Option<_>| {
+            norm.map(|norm| self.config.read_norm(self.tensors, norm)).transpose()
+        };
+        Ok([read(queries)?, read(keys)?])
+    }
+
+    /// The weights of the norm of values, which are all 1, if values have a norm.
+    pub(crate) fn value_norm(self) -> Option<Vec<f32>> {
+        let heads = self.config.heads_of(self.index);
+        self.config.value_norms.then(|| vec![1.0; heads.width])
+    }
+
+    /// The number that the layer multiplies its output by.
+    pub(crate) fn scalar(self) -> Result<Option<f32>, Error> {
+        let Some((name, shape)) = self.config.scalar(self.index) else { return Ok(None) };
+        Ok(self.tensors.get(&name, &shape)?.first().copied())
     }
 
     /// The sinks of attention, if there are any.

@@ -16,7 +16,7 @@ use super::kv_store::Head;
 use super::matrix::{CacheTiles, Chunk, Rows, Sums, in_groups};
 use super::query_block::{OwnRows, PassToken, QueryBlock, RowGroup, sees};
 use crate::core::lanes::{IsaKind, LANES};
-use crate::engine::decoder::Config;
+use crate::engine::decoder::{Config, HeadSizes, KeySource};
 use crate::engine::pool::Shared;
 
 /// The attention of one layer in one pass, for a group of rows.
@@ -24,8 +24,14 @@ pub(super) struct Attention<'a> {
     pub isa: IsaKind,
     pub config: &'a Config,
     pub layer: usize,
+    pub heads: HeadSizes,
+    /// Numbers in a row of `qkv`.
+    pub width: usize,
+    pub keys: KeySource,
     /// The norms of every head of queries and of keys.
-    pub head_norms: Option<&'a [Vec<f32>; 2]>,
+    pub head_norms: [Option<&'a [f32]>; 2],
+    /// The norm of every head of values.
+    pub value_norm: Option<&'a [f32]>,
     /// The sinks of query heads.
     pub sinks: Option<&'a [f32]>,
     pub group: RowGroup<'a>,
@@ -60,8 +66,8 @@ pub(super) struct Scratch {
 impl Attention<'_> {
     /// The range of a query, key or value head of a row in `qkv`.
     fn place(&self, row: usize, head: usize) -> Range<usize> {
-        let at = (self.group.first + row) * self.config.qkv_width() + head * self.config.head_dim;
-        at..at + self.config.head_dim
+        let at = (self.group.first + row) * self.width + head * self.heads.width;
+        at..at + self.heads.width
     }
 
     /// Normalises a head of a row if there is a norm, rotates it by its position, and
@@ -91,33 +97,51 @@ impl Attention<'_> {
     }
 
     /// Prepares queries and keys of one key-value head for all rows and stores its keys
-    /// and values.
+    /// and values, unless those of a layer below are attended to.
     ///
     /// # Safety
     /// No other thread may access this head.
     pub(super) unsafe fn store(&self, head: usize) {
-        let Config { heads, kv_heads, value_scale, .. } = *self.config;
         let attention_scale = self.config.attention_scale(self.layer);
-        let group = self.group.heads;
-        let norm = |i: usize| self.head_norms.map(|norms| &norms[i][..]);
+        let (group, [query_norm, key_norm]) = (self.group.heads, self.head_norms);
         for (row, PassToken { feed, cache, .. }) in self.group.rows.iter().enumerate() {
             for query in head * group..(head + 1) * group {
                 // SAFETY: the caller has exclusive access to the head.
-                unsafe { self.prepare((row, query), norm(0), attention_scale) };
+                unsafe { self.prepare((row, query), query_norm, attention_scale) };
             }
-            // SAFETY: the caller has exclusive access to the head.
-            let key = unsafe { self.prepare((row, heads + head), norm(1), 1.0) };
-            let value = self.place(row, heads + kv_heads + head);
-            if value_scale != 1.0 {
-                // SAFETY: the caller has exclusive access to the head.
-                for x in unsafe { self.qkv.write(value.clone()) } {
-                    *x *= value_scale;
-                }
+            if let KeySource::Layer(_) = self.keys {
+                continue;
             }
             let (cached, slot) = (cache.head(self.layer, head), feed.slot - cache.shared());
             // SAFETY: the caller has exclusive access to the head.
-            unsafe { cached.put(slot, key, self.qkv.read(value)) };
+            unsafe {
+                // Values may be keys before their norm.
+                let value = self.value(row, head);
+                let key = self.prepare((row, self.heads.queries + head), key_norm, 1.0);
+                cached.put(slot, key, value);
+            }
         }
+    }
+
+    /// The value of a head of a row, normalised and scaled where the model does that.
+    ///
+    /// # Safety
+    /// As [`Shared::write`], for this head.
+    unsafe fn value(&self, row: usize, head: usize) -> &[f32] {
+        let HeadSizes { queries, keys, .. } = self.heads;
+        // SAFETY: guaranteed by the caller.
+        let x = unsafe { self.qkv.write(self.place(row, queries + keys + head)) };
+        if self.keys == KeySource::Joint {
+            // SAFETY: guaranteed by the caller.
+            x.copy_from_slice(unsafe { self.qkv.read(self.place(row, queries + head)) });
+        }
+        if let Some(weights) = self.value_norm {
+            self.isa.run(Normed { x: &mut *x, weights, eps: self.config.norm_eps });
+        }
+        if self.config.value_scale != 1.0 {
+            x.iter_mut().for_each(|x| *x *= self.config.value_scale);
+        }
+        x
     }
 
     /// Computes the attention output of one key-value head for a block of rows.
@@ -172,7 +196,7 @@ impl Attention<'_> {
         (block, queries): (&QueryBlock, Range<usize>),
         scratch: &mut Scratch,
     ) {
-        let dim = self.config.head_dim;
+        let dim = self.heads.width;
         let Scratch { scores, sums, queries: packed, wide, .. } = scratch;
         in_groups(self.isa, (queries.len(), dim), packed, |query| {
             let query = queries.start + query;
@@ -238,7 +262,7 @@ impl Attention<'_> {
         let used = shared - block.from;
         in_groups(self.isa, (count, used), weights, |query| &scores[query * stride..][..used]);
         let rows = Rows { count, words: bytemuck::cast_slice(weights) };
-        let tiles = self.config.head_dim.div_ceil(LANES);
+        let tiles = self.heads.width.div_ceil(LANES);
         for part in parts(tiles, base.tiles_at_once(used)) {
             let tiles = part.len();
             // SAFETY: guaranteed by the caller.
@@ -261,7 +285,7 @@ impl Attention<'_> {
         scratch: &mut Scratch,
     ) {
         let &OwnRows { from, common, reach, .. } = own;
-        let (heads, dim) = (self.config.heads, self.config.head_dim);
+        let HeadSizes { queries: heads, width: dim, .. } = self.heads;
         let Scratch { sums, scores, totals, weights, shared, begun, mixed, wide, .. } = scratch;
         let (queries, all) = (block.queries_of(&own.rows), block.queries());
         // Weights of a query from the first own slot on.

@@ -18,7 +18,12 @@ impl Hand<'_, '_> {
         self.fuse(front)?;
         for (number, layer) in net.layers.iter().enumerate() {
             self.pack_tokens(front, layer)?;
-            self.store(net.with(&layer.qkv), tokens.len(), &space.qkv, net.config.qkv_width())?;
+            self.store(
+                net.with(&layer.qkv),
+                tokens.len(),
+                &space.qkv,
+                net.config.qkv_width(number),
+            )?;
             self.store_keys(number)?;
             if rows == 0 {
                 continue;
@@ -62,7 +67,8 @@ impl Hand<'_, '_> {
 
     /// Stores keys and values of all tokens.
     fn store_keys(&mut self, layer: usize) -> Result<(), Away> {
-        let (groups, heads) = (self.pass.attention(layer), self.pass.net.config.kv_heads);
+        let (groups, heads) =
+            (self.pass.attention(layer), self.pass.net.config.heads_of(layer).keys);
         self.worker.share(groups.len() * heads, |piece| {
             // SAFETY: each head of a group is one piece; no other piece writes or reads its
             // projections and its own slots, and nobody writes to shared slots.
@@ -72,8 +78,8 @@ impl Hand<'_, '_> {
 
     /// Computes the attention of the blocks' rows, whose keys and values are stored.
     fn attend_blocks(&mut self, layer: usize, front: BlockFront<'_>) -> Result<(), Away> {
-        let config = self.pass.net.config;
-        let heads = config.heads / config.kv_heads;
+        let sizes = self.pass.net.config.heads_of(layer);
+        let heads = sizes.queries / sizes.keys;
         let blocks = front.seen[layer].chunks_exact(front.rows.width);
         let groups = blocks.zip(front.rows.places.chunks_exact(front.rows.width));
         let groups = groups.map(|(rows, places)| {
@@ -84,7 +90,7 @@ impl Hand<'_, '_> {
         let parts = parts.flat_map(|(at, group)| (0..group.group.blocks()).map(move |b| (at, b)));
         let parts = parts.collect::<Vec<_>>();
         let scratch = &mut *self.scratch;
-        self.worker.share(parts.len() * config.kv_heads, |piece| {
+        self.worker.share(parts.len() * sizes.keys, |piece| {
             let (group, block) = parts[piece % parts.len()];
             // SAFETY: each block of a head is one piece; no thread writes to projections or cache in
             // this step.

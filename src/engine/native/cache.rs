@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::kv_store::Head;
 use crate::core::error::Error;
 use crate::core::lanes::LANES;
+use crate::engine::decoder::{Config, HeadSizes};
 use crate::model::{CacheDtype, KvCache};
 
 /// Slots are allocated in multiples of this many: a context of 128k positions
@@ -21,15 +22,14 @@ fn whole_blocks(slots: usize) -> usize {
 /// The cache of one sequence: slots with which others begin, too, and slots of its own.
 #[derive(Debug)]
 pub(super) struct NativeCache {
-    dtype: CacheDtype,
-    head_dim: usize,
-    kv_heads: usize,
+    /// By layer, the number of its first head among all.
+    places: Arc<[usize]>,
     base: Option<Arc<SharedSlots>>,
     /// Own slots that there is room for.
     room: usize,
     /// Slots, shared and own ones, that the text may come to need.
     expected: usize,
-    /// The own slots, layer by layer, head by head.
+    /// The own slots, head by head, of the layers that store any.
     heads: Vec<Head>,
 }
 
@@ -42,13 +42,21 @@ struct SharedSlots {
 }
 
 impl NativeCache {
-    pub(super) fn new(
-        layers: usize,
-        (kv_heads, head_dim): (usize, usize),
-        dtype: CacheDtype,
-    ) -> Self {
-        let heads = (0..layers * kv_heads).map(|_| Head::new(dtype, head_dim, BLOCK)).collect();
-        Self { dtype, head_dim, kv_heads, base: None, room: BLOCK, expected: 0, heads }
+    /// An empty cache for the layers of a decoder. A layer that attends to the keys of another one
+    /// has the heads of that.
+    pub(super) fn new(config: &Config, dtype: CacheDtype) -> Self {
+        let (mut heads, mut places) = (Vec::new(), Vec::<usize>::new());
+        for layer in 0..config.layers.len() {
+            let HeadSizes { keys, width, .. } = config.heads_of(layer);
+            match config.cached(layer) {
+                below if below < layer => places.push(places[below]),
+                _ => {
+                    places.push(heads.len());
+                    heads.extend((0..keys).map(|_| Head::new(dtype, width, BLOCK)));
+                }
+            }
+        }
+        Self { places: places.into(), base: None, room: BLOCK, expected: 0, heads }
     }
 
     /// Number of slots that are shared; the others are its own.
@@ -58,12 +66,12 @@ impl NativeCache {
 
     /// The shared slots of a head of a layer, if there are any.
     pub(super) fn shared_head(&self, layer: usize, head: usize) -> Option<&Head> {
-        self.base.as_ref().map(|base| &base.heads[layer * self.kv_heads + head])
+        self.base.as_ref().map(|base| &base.heads[self.places[layer] + head])
     }
 
     /// The own slots of a head of a layer, the first of which follows the shared ones.
     pub(super) fn head(&self, layer: usize, head: usize) -> &Head {
-        &self.heads[layer * self.kv_heads + head]
+        &self.heads[self.places[layer] + head]
     }
 
     /// Whether both begin with the same shared slots.
@@ -122,7 +130,7 @@ impl NativeCache {
         let [own, room] = [slots, slots.max(expected)].map(|n| n.saturating_sub(self.shared()));
         let room = whole_blocks(room);
         let heads = self.heads.iter().map(|head| head.resized(own, room)).collect();
-        Self { heads, room, expected, base: self.base.clone(), ..*self }
+        Self { places: Arc::clone(&self.places), base: self.base.clone(), room, expected, heads }
     }
 
     /// Turns whole tiles of the first `slots` of the `held` slots into shared ones, if none are
@@ -133,8 +141,7 @@ impl NativeCache {
             return;
         }
         let room = whole_blocks(held.max(self.expected) - shared);
-        let new = || Head::new(self.dtype, self.head_dim, room);
-        let mut own = self.heads.iter().map(|_| new()).collect::<Vec<_>>();
+        let mut own = self.heads.iter().map(|head| head.resized(0, room)).collect::<Vec<_>>();
         for (own, all) in own.iter_mut().zip(&self.heads) {
             own.copy(all, shared..held, 0);
         }
@@ -206,9 +213,17 @@ mod tests {
 
     const HEADS: (usize, usize) = (2, 24);
 
+    /// An empty cache of some layers.
+    fn empty(layers: usize, dtype: CacheDtype) -> NativeCache {
+        let (count, width) = HEADS;
+        let heads = (0..layers * count).map(|_| Head::new(dtype, width, BLOCK)).collect();
+        let places = (0..layers).map(|layer| layer * count).collect();
+        NativeCache { places, base: None, room: BLOCK, expected: 0, heads }
+    }
+
     /// A cache whose first `slots` slots hold different numbers.
     fn filled(dtype: CacheDtype, slots: usize) -> NativeCache {
-        let mut cache = NativeCache::new(3, HEADS, dtype);
+        let mut cache = empty(3, dtype);
         fill(&mut cache, 0..slots);
         cache
     }
@@ -227,10 +242,7 @@ mod tests {
 
     fn own(cache: Box<dyn KvCache>) -> NativeCache {
         let mut cache = cache;
-        std::mem::replace(
-            cache.as_any().downcast_mut().unwrap(),
-            NativeCache::new(0, HEADS, CacheDtype::F32),
-        )
+        std::mem::replace(cache.as_any().downcast_mut().unwrap(), empty(0, CacheDtype::F32))
     }
 
     /// Fills the slots `slots` and returns how often the cache had to grow.

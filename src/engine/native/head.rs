@@ -57,12 +57,14 @@ impl TargetTables {
         self.config.vocab_rows
     }
 
-    /// Bytes of the matrices of the first `layers` layers and of the head.
+    /// Bytes of the matrices of the first `layers` layers, of their inputs and of the head.
     pub(crate) fn bytes_of_first(&self, layers: usize) -> usize {
         let used = self.config.experts_per_row();
         let first = self.weights.layers.iter().take(layers);
         let linears = first.flat_map(|layer| layer.linears(used));
-        linears.chain([&self.weights.head]).map(|linear| linear.matrix.bytes_in_memory()).sum()
+        let inputs = self.weights.per_layer.iter().map(|inputs| &inputs.product);
+        let linears = linears.chain(inputs).chain([&self.weights.head]);
+        linears.map(|linear| linear.matrix.bytes_in_memory()).sum()
     }
 }
 
@@ -116,9 +118,7 @@ impl NativeHead {
     }
 
     pub(super) fn new_cache(&self) -> NativeCache {
-        let decoder = &self.config.decoder;
-        let heads = (decoder.kv_heads, decoder.head_dim);
-        NativeCache::new(decoder.layers.len(), heads, self.info.cache_dtype)
+        NativeCache::new(&self.config.decoder, self.info.cache_dtype)
     }
 
     /// Numbers that the rows of drafted tokens continue from.
@@ -152,6 +152,7 @@ impl NativeHead {
             norm: weights.norm.as_deref(),
             head: Weighted { memory, linear },
             vocab: self.config.rows(self.info.vocab),
+            per_layer: None,
             front: Some(Front::Joint(Joint {
                 kind,
                 state_first,

@@ -278,6 +278,7 @@ impl MarkovWeights {
             norm: None,
             head: Weighted { memory: &self.memory, linear: &self.product },
             vocab,
+            per_layer: None,
             front: None,
         };
         let wanted = (0..rows).collect::<Vec<_>>();

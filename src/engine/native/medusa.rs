@@ -85,6 +85,7 @@ impl NativeMedusa {
             norm: None,
             head: own.as_ref().map_or(shared, |linear| Weighted { memory: &self.memory, linear }),
             vocab: self.info.vocab,
+            per_layer: None,
             front: Some(Front::Medusa(blocks)),
         };
         let space = &mut *self.space.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,6 +20,7 @@ mod front;
 mod head;
 mod head_pass;
 mod head_weights;
+mod input_weights;
 mod kernels;
 mod kv_store;
 mod markov;
@@ -28,6 +29,7 @@ mod medusa;
 mod memory;
 mod packer;
 mod pass;
+mod per_layer;
 mod plane;
 mod products;
 mod query_block;
@@ -145,8 +147,7 @@ impl Native {
     }
 
     fn new_cache(&self) -> NativeCache {
-        let Config { layers, kv_heads, head_dim, .. } = &self.config;
-        NativeCache::new(layers.len(), (*kv_heads, *head_dim), self.info.cache_dtype)
+        NativeCache::new(&self.config, self.info.cache_dtype)
     }
 
     /// Computes the steps of some sequences.
@@ -214,6 +215,7 @@ impl Native {
             norm: Some(&weights.norm),
             head: Weighted { memory: &weights.memory, linear: &weights.head },
             vocab: self.info.vocab,
+            per_layer: weights.per_layer.as_ref(),
             front: None,
         }
     }
@@ -261,6 +263,10 @@ impl Native {
         for (row, token) in fresh.filter(|_| inputs.is_empty()) {
             self.weights.embed(token.feed.token as usize, row);
             self.weights.add_position(token.feed.position, row);
+        }
+        let embedded = space.embedded.get_mut().chunks_exact_mut(self.config.hidden).zip(tokens);
+        for (row, token) in embedded.filter(|_| self.weights.per_layer.is_some()) {
+            self.weights.embed(token.feed.token as usize, row);
         }
         space.rotate(&self.weights.rotations, &positions);
         let pass = Pass { net: self.network(part), space, tokens, rows, wanted, taps };

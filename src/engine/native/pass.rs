@@ -10,6 +10,7 @@ use std::sync::PoisonError;
 use super::attention::{Attention, Scratch};
 use super::elementwise::{Capped, Normed};
 use super::front::Front;
+use super::input_weights::PerLayerWeights;
 use super::memory::Memory;
 use super::packer::Linear;
 use super::query_block::{PassToken, RowGroup};
@@ -36,6 +37,8 @@ pub(super) struct Network<'a> {
     pub head: Weighted<'a>,
     /// Number of logits.
     pub vocab: usize,
+    /// From tokens to the inputs of all layers.
+    pub per_layer: Option<&'a PerLayerWeights>,
     /// What comes before the layers of a head.
     pub front: Option<Front<'a>>,
 }
@@ -101,8 +104,8 @@ impl<'a> Pass<'a> {
     /// The attention of a layer, group by group.
     pub(super) fn attention(self, layer: usize) -> Vec<Attention<'a>> {
         let config = self.net.config;
-        let (window, heads) = (config.layers[layer].window, config.heads / config.kv_heads);
-        let groups = RowGroup::of(self.tokens, heads, window);
+        let (window, heads) = (config.layers[layer].window, config.heads_of(layer));
+        let groups = RowGroup::of(self.tokens, heads.queries / heads.keys, window);
         groups.map(|group| self.attention_of(layer, group)).collect()
     }
 
@@ -114,11 +117,16 @@ impl<'a> Pass<'a> {
         let Pass { net, space, .. } = self;
         let (kind, weights) = (net.config.layers[layer], &net.layers[layer - net.below]);
         let each = net.config.head_norms == Some(HeadNorms::Each);
+        let norms = weights.head_norms.each_ref().map(Option::as_deref);
         Attention {
             isa: net.isa,
             config: net.config,
             layer,
-            head_norms: weights.head_norms.as_ref().filter(|_| each),
+            heads: net.config.heads_of(layer),
+            width: net.config.qkv_width(layer),
+            keys: kind.keys,
+            head_norms: if each { norms } else { [None; 2] },
+            value_norm: weights.value_norm.as_deref(),
             sinks: weights.sinks.as_deref(),
             group,
             angles: kind.rope.map(|rope| &space.angles[rope]),
@@ -132,9 +140,9 @@ impl Hand<'_, '_> {
     fn run(&mut self) -> Result<(), Away> {
         let Pass { net, space, rows, wanted, taps, .. } = self.pass;
         let layers = net.below + net.layers.len();
-        // Without these, the output of the last layer is not needed.
-        let ends = [Tap::After(layers), Tap::Normed];
-        let needed = !wanted.is_empty() || taps.iter().any(|tap| ends.contains(tap));
+        // Without these, nothing is needed behind the last keys and values that are stored.
+        let last = net.config.last_stored(net.below..layers);
+        let needed = !wanted.is_empty() || taps.iter().any(|tap| *tap > Tap::After(last));
         match net.front {
             Some(Front::Block(front)) => return self.run_blocks(front),
             Some(Front::Joint(joint)) => self.join(joint)?,
@@ -142,15 +150,18 @@ impl Hand<'_, '_> {
             None => {}
         }
         self.tap(Tap::After(net.below))?;
+        if let Some(weights) = net.per_layer {
+            self.make_inputs(weights)?;
+        }
         for (number, layer) in (net.below..).zip(net.layers) {
             let [before_attention, after_attention, ..] =
                 layer.norms.each_ref().map(Option::as_deref);
             let both = net.config.layers[number].input == LayerInput::SideBySide;
             let input = if both { &space.wide } else { &space.x };
             self.pack(input, before_attention.as_slice(), &layer.qkv, rows, |row| row)?;
-            self.store(net.with(&layer.qkv), rows, &space.qkv, net.config.qkv_width())?;
-            self.norm_heads_together(layer)?;
-            let only_store = number + 1 == layers && !needed;
+            self.store(net.with(&layer.qkv), rows, &space.qkv, net.config.qkv_width(number))?;
+            self.norm_heads_together(number, layer)?;
+            let only_store = number == last && !needed;
             self.attend(number, only_store)?;
             if only_store {
                 return Ok(());
@@ -158,6 +169,12 @@ impl Hand<'_, '_> {
             self.pack(&space.mixed, &[], &layer.output, rows, |row| row)?;
             self.add(&layer.output, after_attention)?;
             self.feed_forward(number - net.below, layer)?;
+            if let Some(weights) = &layer.input {
+                self.add_input(number, weights)?;
+            }
+            if let Some(scalar) = layer.scalar {
+                self.scale(scalar)?;
+            }
             self.tap(Tap::After(number + 1))?;
         }
         self.tap(Tap::Normed)?;
@@ -177,9 +194,9 @@ impl Hand<'_, '_> {
         };
         self.pack(&space.x, before.as_slice(), gate_up, rows, |row| row)?;
         if net.config.gated {
-            self.gate(gate_up, rows)?;
+            self.gate(gate_up, down.matrix.inputs())?;
         } else {
-            self.activate(gate_up, rows)?;
+            self.activate(gate_up, down.matrix.inputs())?;
         }
         self.pack(&space.inner, &[], down, rows, |row| row)?;
         self.add(down, after)
@@ -277,15 +294,15 @@ impl Hand<'_, '_> {
     }
 
     /// Normalises all queries of a row together, and all its keys, where the model does.
-    fn norm_heads_together(&mut self, layer: &LayerWeights) -> Result<(), Away> {
+    fn norm_heads_together(&mut self, number: usize, layer: &LayerWeights) -> Result<(), Away> {
         let Pass { net, space, rows, .. } = self.pass;
         let config = net.config;
-        let (Some(HeadNorms::Together), Some([queries, keys])) =
+        let (Some(HeadNorms::Together), [Some(queries), Some(keys)]) =
             (config.head_norms, &layer.head_norms)
         else {
             return Ok(());
         };
-        let (width, eps) = (config.qkv_width(), config.norm_eps);
+        let (width, eps) = (config.qkv_width(number), config.norm_eps);
         self.worker.share(rows, |row| {
             let at = row * width;
             // SAFETY: each row is one piece.
@@ -299,7 +316,8 @@ impl Hand<'_, '_> {
     /// Stores keys and values of the rows and, unless `only_store`, computes the rows'
     /// attention outputs.
     fn attend(&mut self, layer: usize, only_store: bool) -> Result<(), Away> {
-        let (groups, heads) = (self.pass.attention(layer), self.pass.net.config.kv_heads);
+        let (groups, heads) =
+            (self.pass.attention(layer), self.pass.net.config.heads_of(layer).keys);
         let scratch = &mut *self.scratch;
         self.worker.share(groups.len() * heads, |piece| {
             let (attention, head) = (&groups[piece / heads], piece % heads);

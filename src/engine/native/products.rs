@@ -84,10 +84,9 @@ impl Hand<'_, '_> {
         })
     }
 
-    /// Multiplies by the gate and up projections and combines the two.
-    pub(super) fn gate(&mut self, linear: &Linear, rows: usize) -> Result<(), Away> {
-        let Pass { net, space, .. } = self.pass;
-        let width = net.config.intermediate;
+    /// Multiplies by the gate and up projections and combines the two to rows of `width`.
+    pub(super) fn gate(&mut self, linear: &Linear, width: usize) -> Result<(), Away> {
+        let Pass { net, space, rows, .. } = self.pass;
         self.multiply(net.with(linear), rows, 2, &mut |first, sums| {
             gate_tiles(net, first, sums, rows, width, |row, at, lanes| {
                 let at = row * width + at;
@@ -97,10 +96,10 @@ impl Hand<'_, '_> {
         })
     }
 
-    /// Multiplies by the one product of a feed-forward block without a gate.
-    pub(super) fn activate(&mut self, linear: &Linear, rows: usize) -> Result<(), Away> {
-        let Pass { net, space, .. } = self.pass;
-        let (width, activation) = (net.config.intermediate, net.config.activation);
+    /// Multiplies by the one product of a feed-forward block without a gate, to rows of `width`.
+    pub(super) fn activate(&mut self, linear: &Linear, width: usize) -> Result<(), Away> {
+        let Pass { net, space, rows, .. } = self.pass;
+        let activation = net.config.activation;
         self.multiply(net.with(linear), rows, 1, &mut |first, sums| {
             for x in &mut *sums {
                 *x = net.isa.run(Activated { activation, x });

@@ -1,5 +1,6 @@
 //! The weights of a model, packed.
 
+use super::input_weights::{InputWeights, PerLayerWeights};
 use super::matrix::Matrix;
 use super::memory::Memory;
 use super::packer::{Linear, Wanted, next, pack};
@@ -21,6 +22,8 @@ pub(super) struct ModelWeights {
     embedding: Option<Matrix>,
     /// One output per position, of models that learn them.
     positions: Option<Matrix>,
+    /// From tokens to the inputs of all layers.
+    pub per_layer: Option<PerLayerWeights>,
     /// Multiplies an embedding.
     scale: f32,
     /// What the rotary embeddings rotate by.
@@ -35,13 +38,18 @@ pub(super) struct LayerWeights {
     /// In the order of [`LayerTensors::norms`].
     pub norms: [Option<Vec<f32>>; 4],
     /// The norms of queries and of keys.
-    pub head_norms: Option<[Vec<f32>; 2]>,
+    pub head_norms: [Option<Vec<f32>>; 2],
+    pub value_norm: Option<Vec<f32>>,
     /// The sinks of attention, one for each query head.
     pub sinks: Option<Vec<f32>>,
     /// Query, key and value heads.
     pub qkv: Linear,
     pub output: Linear,
     pub mlp: MlpWeights,
+    /// How it reads its own input.
+    pub input: Option<InputWeights>,
+    /// Multiplies its output.
+    pub scalar: Option<f32>,
 }
 
 /// Weights of the feed-forward block of a layer.
@@ -78,7 +86,10 @@ impl ModelWeights {
         let embedding = Wanted::table(config.embedding(), usize::MAX);
         let head = (!config.tied).then(|| Wanted::table(config.head(), vocab));
         let positions = config.positions().map(|table| Wanted::table(table, usize::MAX));
-        let tables = [embedding].into_iter().chain(head).chain(positions);
+        let per_layer =
+            [config.per_layer_table(), config.per_layer_product()].into_iter().flatten();
+        let per_layer = per_layer.map(|table| Wanted::table(table, usize::MAX));
+        let tables = [embedding].into_iter().chain(head).chain(positions).chain(per_layer);
         let wanted = tables.chain(Wanted::layers(config));
         let (memory, linears) = pack((isa, dtype), tensors, &wanted.collect::<Vec<_>>())?;
         let mut linears = linears.into_iter();
@@ -89,10 +100,15 @@ impl ModelWeights {
         };
         let positions = config.learned_positions.then(|| next(&mut linears)).transpose()?;
         let positions = positions.map(|linear| linear.matrix);
+        let per_layer =
+            config.per_layer.map(|_| PerLayerWeights::of(config, tensors, &mut linears));
+        let per_layer = per_layer.transpose()?;
         let layers = LayerWeights::all(config, tensors, &mut linears)?;
         let norm = config.read_last_norm(tensors)?;
         let (rotations, scale) = (config.rotations(), config.embedding_scale);
-        let words_per_row = words_per_row(config, &layers).max(head.matrix.words_per_row());
+        let others = per_layer.iter().map(|inputs| &inputs.product).chain([&head]);
+        let others = others.map(|linear| linear.matrix.words_per_row()).max().unwrap_or(0);
+        let words_per_row = words_per_row(config, &layers).max(others);
         Ok(Self {
             memory,
             layers,
@@ -100,6 +116,7 @@ impl ModelWeights {
             head,
             embedding,
             positions,
+            per_layer,
             scale,
             rotations,
             words_per_row,
@@ -142,7 +159,8 @@ pub(super) fn words_per_row(config: &Config, layers: &[LayerWeights]) -> usize {
                 Some(experts.max(words(&sparse.router)))
             }
         };
-        words(&layer.qkv).max(words(&layer.output)).max(mlp.unwrap_or(0))
+        let input = layer.input.iter().flat_map(InputWeights::linears).map(words).max();
+        words(&layer.qkv).max(words(&layer.output)).max(mlp.unwrap_or(0)).max(input.unwrap_or(0))
     };
     layers.iter().map(of_layer).max().unwrap_or(0)
 }
@@ -159,6 +177,7 @@ impl LayerWeights {
                 linears.extend(experts.flat_map(BlockWeights::linears));
             }
         }
+        linears.extend(self.input.iter().flat_map(InputWeights::linears));
         linears
     }
 
@@ -174,9 +193,12 @@ impl LayerWeights {
                 qkv: next(linears)?,
                 output: next(linears)?,
                 mlp: MlpWeights::of(config, index, linears)?,
+                input: InputWeights::of(of, linears)?,
                 norms: of.norms()?,
                 head_norms: of.head_norms()?,
+                value_norm: of.value_norm(),
                 sinks: of.sinks()?,
+                scalar: of.scalar()?,
             })
         });
         layers.collect()

@@ -39,6 +39,9 @@ pub(super) struct Workspace {
     pub features: Shared<f32>,
     pub states: Shared<f32>,
     pub wide: Shared<f32>,
+    /// Embeddings of the rows, and the inputs of all layers that follow from them.
+    pub embedded: Shared<f32>,
+    pub per_layer: Shared<f32>,
     /// Hidden states of all rows, one tap after the other.
     pub taps: Shared<f32>,
     /// How far each row is rotated, for each rotary embedding.
@@ -75,16 +78,22 @@ impl Workspace {
         }
         self.x = Shared::new(rows * config.hidden, 0.0);
         self.packed = PackedRows::new(rows * words);
-        self.qkv = Shared::new(rows * config.qkv_width(), 0.0);
-        self.mixed = Shared::new(rows * config.query_width(), 0.0);
+        self.qkv = Shared::new(rows * config.most(|layer| config.qkv_width(layer)), 0.0);
+        let mixed = config.most(|layer| config.heads_of(layer).query_width());
+        self.mixed = Shared::new(rows * mixed, 0.0);
         let used = config.experts_per_row();
         let experts = config.experts.map_or([0; 2], |all| [all.count, all.intermediate]);
-        self.inner = Shared::new(rows * config.intermediate.max(used * experts[1]), 0.0);
+        let inner = config.most(|layer| config.inner_width(layer));
+        self.inner = Shared::new(rows * inner.max(used * experts[1]), 0.0);
         if config.norms_branches() || used > 0 {
             self.branch = Shared::new(rows * used.max(1) * config.hidden, 0.0);
         }
         self.router = Shared::new(rows * experts[0], 0.0);
         self.choices = Shared::new(rows * used, Choice::default());
+        if config.per_layer.is_some() {
+            self.embedded = Shared::new(rows * config.hidden, 0.0);
+            self.per_layer = Shared::new(rows * config.per_layer_width(), 0.0);
+        }
         self.rows = rows;
     }
 

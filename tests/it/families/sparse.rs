@@ -17,10 +17,14 @@ use crate::experiment_support::rows;
 use crate::model_llama::all_rows;
 use specdec::measure::rows::RoundRow;
 
-type Tensors = HashMap<String, Tensor>;
+pub(super) type Tensors = HashMap<String, Tensor>;
 
 /// A checkpoint of `tests/families` with other keys and tensors.
-fn changed(name: &str, keys: &Value, change: impl FnOnce(&mut Tensors)) -> tempfile::TempDir {
+pub(super) fn changed(
+    name: &str,
+    keys: &Value,
+    change: impl FnOnce(&mut Tensors),
+) -> tempfile::TempDir {
     let (from, folder) = (root().join(name), tempfile::tempdir().unwrap());
     fs::copy(from.join("tokenizer.json"), folder.path().join("tokenizer.json")).unwrap();
     let mut config = super::json(&from.join("config.json"));
@@ -44,7 +48,7 @@ fn set(tensors: &mut Tensors, part: &str, value: impl Fn(usize, usize) -> f32) {
     }
 }
 
-fn logits(folder: &Path, engine: Engine) -> Vec<Vec<f32>> {
+pub(super) fn logits(folder: &Path, engine: Engine) -> Vec<Vec<f32>> {
     let model = open(folder, Settings { threads: Some(1), ..settings_of(engine) });
     all_rows(&*model, &(0..40).map(|i| (i * 7 + 3) % 40).collect::<Vec<_>>())
 }

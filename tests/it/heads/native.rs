@@ -1,5 +1,7 @@
 //! Heads on the native engine: history, batches, beams, class P, and what they share.
 
+use std::path::Path;
+
 use specdec::checkpoint::pair::Pair;
 use specdec::core::chance::{Request, Seeded};
 use specdec::core::distribution::Token;
@@ -10,7 +12,7 @@ use specdec::method::draft::Tools;
 use specdec::model::{LanguageModel, ModelInputs};
 
 use super::history::{DRAFTERS, histories, still};
-use super::parity::{CASES, folder, pair_of, text};
+use super::parity::{CASES, pair_of, text};
 use super::toys::Drafted;
 use crate::asking::spec;
 use crate::fixtures::seeded;
@@ -96,7 +98,7 @@ fn a_request_has_the_same_drafts_alone_and_among_others() {
 #[test]
 fn greedy_and_seeded_sequences_are_those_of_plain_decoding() {
     let mut compared = 0;
-    let exits = [1, 4, 6].map(|layers| (format!("exit {layers}"), exit(layers)));
+    let exits = EXITS.map(|(target, layers)| (format!("{target}:{layers}"), exit(target, layers)));
     let pairs = CASES.map(|case| (case.to_owned(), pair_of(case)));
     for (case, pair) in exits.iter().chain(&pairs) {
         let models = models(pair);
@@ -134,8 +136,8 @@ fn greedy_and_seeded_sequences_are_those_of_plain_decoding() {
 #[test]
 fn an_early_exit_changes_no_bit_of_the_target() {
     let mut rng = seeded(49);
-    for layers in [1, 4, 6] {
-        let pair = exit(layers);
+    for (target, layers) in EXITS {
+        let pair = exit(target, layers);
         let models = models(&pair);
         for greedy in [false, true] {
             histories(models, greedy, &mut rng);
@@ -143,8 +145,21 @@ fn an_early_exit_changes_no_bit_of_the_target() {
     }
 }
 
-fn exit(layers: usize) -> Pair {
-    let target = Pair::load(text(&folder("llama"))).unwrap();
+/// Targets and the layers after which they draft. The last two layers of the smaller Gemma 4 share
+/// the keys and values of two before them.
+const EXITS: [(&str, usize); 7] = [
+    ("heads/llama", 1),
+    ("heads/llama", 4),
+    ("heads/llama", 6),
+    ("families/gemma4_small", 1),
+    ("families/gemma4_small", 4),
+    ("families/gemma4_small", 5),
+    ("families/gemma4_large", 2),
+];
+
+fn exit(target: &str, layers: usize) -> Pair {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(target);
+    let target = Pair::load(text(&folder)).unwrap();
     target.with_draft(format!("target:exit={layers}")).unwrap()
 }
 
