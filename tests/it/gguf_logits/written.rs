@@ -83,7 +83,8 @@ fn assert_near(rows: &[Vec<f32>], expected: &[Vec<f64>], tolerance: f64, what: &
     let largest = expected.iter().flatten().fold(0.0, |most: f64, x| most.max(x.abs()));
     assert!(largest > 1.0, "{what}: {largest}");
     for (position, (row, expected)) in rows.iter().zip(expected).enumerate() {
-        assert_eq!(row.len(), expected.len(), "{what}");
+        // Qwen2 has up to three rows of padding, which are no tokens.
+        assert!((0..=3).contains(&(expected.len() - row.len())), "{what}");
         for (token, (own, expected)) in row.iter().zip(expected).enumerate() {
             let gap = (f64::from(*own) - expected).abs();
             let near = gap <= tolerance * largest;
