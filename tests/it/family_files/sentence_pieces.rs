@@ -263,7 +263,7 @@ fn damaged_files_of_a_tokenizer_are_refused_by_name() {
         [&whole[..], &[10, piece.len() as u8], &piece].concat()
     };
     says(&refused(&again(b"<0x41>")), &["tokens: ", "are both \"<0x41>\""]);
-    let wide = [again(b"1a"), again(b"1b")[whole.len()..].repeat(1)].concat();
+    let wide = [again(b"1a"), again(b"1b")[whole.len()..].to_vec()].concat();
     assert!(fs::write(&file, wide).is_ok() && opened(&folder, false).is_ok());
     let many = (0..9).flat_map(|n| again(format!("1{n}").as_bytes())[whole.len()..].to_vec());
     let many = [whole.clone(), many.collect()].concat();
