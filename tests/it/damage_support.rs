@@ -1,10 +1,12 @@
-//! Damage to files, and how much memory it takes to read them.
+//! Damage to files, what errors say of it, and how much memory it takes to read them.
 
 #[cfg(target_os = "linux")]
 use std::process::Command;
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
+#[cfg(feature = "peers")]
+use specdec::core::error::Error;
 
 /// More memory, in KiB, than reading damaged files may take beyond that of undamaged ones,
 /// which have at most 100 kB each.
@@ -87,4 +89,45 @@ pub(crate) fn measured(test: &str) {
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+/// How many damaged checkpoints were refused and read.
+#[cfg(feature = "peers")]
+#[derive(Default)]
+pub(crate) struct Outcomes {
+    refused: usize,
+    accepted: usize,
+}
+
+#[cfg(feature = "peers")]
+impl Outcomes {
+    /// Counts one whose file `part` was damaged; a refusal must be one sentence.
+    #[track_caller]
+    pub(crate) fn count(&mut self, part: &str, read: Result<(), Error>) {
+        let Err(error) = read else {
+            self.accepted += 1;
+            return;
+        };
+        let sentence = error.to_string();
+        let short = sentence.len() < 1_000 && !sentence.contains('\n');
+        assert!(short && !sentence.is_empty(), "{part}: {sentence}");
+        self.refused += 1;
+    }
+
+    /// Asserts that both happened. Many keys are not read, but much of the damage must be found.
+    #[track_caller]
+    pub(crate) fn check(&self, files: usize) {
+        let Self { refused, accepted } = *self;
+        let seen = refused > files / 4 && accepted > files / 50;
+        assert!(seen, "{refused} refused, {accepted} read");
+    }
+}
+
+/// Asserts that a sentence contains all parts.
+#[cfg(any(feature = "harness", feature = "peers"))]
+#[track_caller]
+pub(crate) fn says(sentence: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(sentence.contains(part), "{sentence:?} does not say {part:?}");
+    }
 }

@@ -10,6 +10,7 @@ use specdec::model::Role;
 use specdec::run::experiment::{Manifest, read_plan};
 
 use crate::cli_support::{specdec, text};
+use crate::damage_support::says;
 use crate::hub_support::{
     COMMIT, Files, REPO, draft_files, draft_folder, folder_in, sharded_files, store, write,
 };
@@ -50,13 +51,6 @@ impl Lab {
         let sentence = self.find(name).unwrap_err();
         assert!(!sentence.contains('\n'), "more than one line: {sentence}");
         sentence
-    }
-}
-
-#[track_caller]
-fn says(sentence: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(sentence.contains(part), "{sentence:?} does not say {part:?}");
     }
 }
 

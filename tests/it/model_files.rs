@@ -13,6 +13,7 @@ use specdec::model::Role;
 
 use crate::checkpoint::{Checkpoint, replace, tokenizer_json, write_json};
 use crate::cli_support::text;
+use crate::damage_support::says;
 
 /// The one-line message with which a checkpoint is refused after `spoil` changed its folder.
 #[track_caller]
@@ -23,13 +24,6 @@ fn refusal(checkpoint: &Checkpoint, spoil: impl Fn(&Path)) -> String {
     let sentence = load(dir.path().to_str().unwrap(), Role::Target).unwrap_err().to_string();
     assert!(!sentence.contains('\n'), "more than one line: {sentence}");
     sentence
-}
-
-#[track_caller]
-fn says(sentence: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(sentence.contains(part), "{sentence:?} does not say {part:?}");
-    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ struct Index {
 ///
 /// # Errors
 /// If the list of shards is damaged, or there are no weights.
+#[cfg(feature = "harness")]
 pub(crate) fn weight_files(folder: &Path) -> Result<Vec<String>, Error> {
     let main = main_file(folder);
     if !is_index(&main) {

@@ -10,6 +10,7 @@ use specdec::engine::{Settings, Source};
 use specdec::model::{ChatMessage, Conversation, Loaded, Role};
 
 use crate::checkpoint::{Checkpoint, write_json};
+use crate::damage_support::says;
 
 /// Number of pieces, and of embeddings, in all folders.
 const PIECES: usize = 440;
@@ -50,13 +51,6 @@ fn opened(folder: &tempfile::TempDir, special_tokens: bool) -> Result<Loaded, St
 
 fn ids(folder: &tempfile::TempDir, text: &str) -> Vec<u32> {
     opened(folder, true).unwrap().codec.encode(text).unwrap()
-}
-
-#[track_caller]
-fn says(sentence: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(sentence.contains(part), "{sentence:?} does not say {part:?}");
-    }
 }
 
 /// Texts, and what the package `sentencepiece` makes of them.

@@ -12,6 +12,7 @@ use specdec::model::Role;
 
 use super::logits;
 use super::torch_files::{Archive, Described, dictionary, text, tuple, whole};
+use crate::damage_support::says;
 use crate::families::root;
 
 /// The tensor that is asked for first, and its shape in `llama`.
@@ -118,13 +119,6 @@ fn refusal(write: impl FnOnce(&Path)) -> String {
     assert!(!sentence.contains('\n') && sentence.len() < 1_000, "{sentence}");
     assert!(sentence.contains("pytorch_model.bin: "), "{sentence}");
     sentence
-}
-
-#[track_caller]
-fn says(sentence: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(sentence.contains(part), "{sentence:?} does not say {part:?}");
-    }
 }
 
 #[test]
