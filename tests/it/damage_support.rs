@@ -124,7 +124,6 @@ impl Outcomes {
 }
 
 /// Asserts that a sentence contains all parts.
-#[cfg(any(feature = "harness", feature = "peers"))]
 #[track_caller]
 pub(crate) fn says(sentence: &str, parts: &[&str]) {
     for part in parts {

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use specdec::Error;
 use specdec::checkpoint::gguf::{GgufCheckpoint, GgufFile};
 
+use crate::damage_support::says;
+
 /// A file to be written.
 #[derive(Debug, Clone)]
 pub(crate) struct Gguf {
@@ -187,7 +189,5 @@ pub(crate) fn refused<T>(result: Result<T, Error>, parts: &[&str]) {
     let Err(error) = result else { panic!("not refused: {parts:?}") };
     let sentence = error.to_string();
     assert!(!sentence.contains('\n'), "more than one line: {sentence}");
-    for part in parts {
-        assert!(sentence.contains(part), "{sentence:?} does not say {part:?}");
-    }
+    says(&sentence, parts);
 }

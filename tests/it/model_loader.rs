@@ -15,6 +15,7 @@ use specdec::method::decode::TextStream;
 use specdec::model::{Loaded, Role, Want, Work, check_pair, evaluate_one};
 
 use crate::checkpoint::{BOS, Checkpoint, EOS, VOCAB, replace, tokenizer_json, write_json};
+use crate::damage_support::says;
 
 fn open(folder: &Path) -> Result<Loaded, Error> {
     load(folder.to_str().unwrap(), Role::Target)
@@ -37,9 +38,7 @@ fn small() -> Checkpoint {
 fn refused(checkpoint: &Checkpoint, spoil: impl Fn(&Path), parts: &[&str]) {
     let text = opened(checkpoint, spoil).unwrap_err().to_string();
     assert!(!text.contains('\n'), "more than one line: {text}");
-    for part in parts {
-        assert!(text.contains(part), "{text:?} does not say {part:?}");
-    }
+    says(&text, parts);
 }
 
 fn logits(loaded: &Loaded) -> Logits {
@@ -345,9 +344,7 @@ fn unavailable_devices_and_engine_settings_are_refused() {
         let settings = serde_json::from_value(settings).unwrap();
         let source = Source { settings, ..dir.path().to_str().unwrap().into() };
         let text = load(source, Role::Target).unwrap_err().to_string();
-        for part in parts {
-            assert!(text.contains(part), "{text:?} does not say {part:?}");
-        }
+        says(&text, parts);
     };
     for name in ["gpu", "cuda", "cuda:x", "metal:0"] {
         refuse(json!({"device": name}), &[name, "allowed are cpu, cuda:N, metal"]);

@@ -10,6 +10,7 @@ use specdec::model::Role;
 
 use super::gguf_files::{dflash, eagle3, mtp, whole, with_tables};
 use super::parity::{CLOSE, Expected, Round, expected, folder, largest, text};
+use crate::damage_support::says;
 use crate::damage_support::{damage, files};
 use crate::fixtures::seeded;
 use crate::gguf_support::{Encoded, Folder, Gguf, Tensor, plain};
@@ -241,9 +242,8 @@ fn wrong_keys_and_tensors_of_heads_are_named() {
     let check = |file: Gguf, parts: &[&str]| {
         let path = files.write("head.gguf", &file.bytes());
         let sentence = refusal(&text(&path), &target);
-        for part in parts.iter().chain(&["head.gguf: "]) {
-            assert!(sentence.contains(part), "{sentence:?} does not say {part:?}");
-        }
+        says(&sentence, parts);
+        says(&sentence, &["head.gguf: "]);
     };
     check(
         good().without("eagle3.target_layers"),

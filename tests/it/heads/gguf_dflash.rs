@@ -9,6 +9,7 @@ use super::blocks::ends_as_expected;
 use super::gguf::{WRONG, apart, nothing, refusal, tensor};
 use super::gguf_files::{dflash, whole, with_tables};
 use super::parity::{CLOSE, Expected, Round, expected, folder, text};
+use crate::damage_support::says;
 use crate::gguf_support::{Encoded, Folder, Gguf, plain};
 
 /// The rounds of a case, or of a variant of it.
@@ -177,9 +178,8 @@ fn wrong_keys_and_tensors_of_block_files_are_named() {
     let check = |case: &str, file: Gguf, parts: &[&str]| {
         let path = files.write("head.gguf", &file.bytes());
         let sentence = refusal(&text(&path), &folder(&expected(case).target));
-        for part in parts.iter().chain(&["head.gguf: "]) {
-            assert!(sentence.contains(part), "{sentence:?} does not say {part:?}");
-        }
+        says(&sentence, parts);
+        says(&sentence, &["head.gguf: "]);
     };
     let (plain_case, dspark, sinks) = ("dflash", "dspark_speculators", "dflash_sinks");
     let pattern = "attention.sliding_window_pattern";
